@@ -1,7 +1,7 @@
-"""The fixed point behind the response-time bounds: ends and jitters that fit each other.
+"""The fixed point behind the response-time bounds: latest ends of jobs that fit each other.
 
-In: an unfolded system. Out: the latest end and arrival of every job, and which clusters have none,
-with the reason. Why it holds is said in response_time.py.
+In: an unfolded system, and how the jobs of one cluster are bounded from what is known of the others
+(`_pass`). Out: the latest end of every job, and which clusters have none, with the reason.
 
 Values only grow, from the best case, until nothing changes. What they settle on is at least what
 the bounds make of it, and that is all that soundness needs: a job that ended later would be the
@@ -10,100 +10,47 @@ first to do so, although everything before it kept to its bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Collection
 from fractions import Fraction
 from typing import NoReturn
 
-from .busy_window import (
-    ALWAYS,
-    EVER,
-    Demand,
-    Loss,
-    Queue,
-    Rivals,
-    Tally,
-    level_window,
-    served_window,
-    sums_of,
-)
-from .unfolding import BlockStream, Cluster, Drag, Unfolded
-from .whole_paths import Stretch, path_bounds
+from .unfolding import Cluster, Unfolded
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
 #: own.
 LONGEST = 16
-#: So often a cluster is looked at again before its jitters are given up.
+#: So often a cluster is looked at again before it is given up.
 MOST_PASSES = 64
 
 
-@dataclass(slots=True)
-class JobChain:
-    """A run of jobs of one worker since it waited: `start` is the arrival it waited for, `first`
-    the job.
-
-    `before` is own work before it in the `level` window.
-    """
-
-    first: int
-    start: int
-    own: int
-    parts: int
-    before: int
-    window: int = 0
-    level: int = 0
-    tally: Tally = field(default_factory=Tally)
+class TooLate(Exception):
+    """A watched group is late by more than `patience`, or has no bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
-    """How a job can end: in the window of a chain that began `shift` before its round, with job
-    `first`.
-    """
-
-    first: int
-    rounds: int
-    shift: int
-    start: int
-    parts: int
-    level: int
-    window: int
-
-    @property
-    def end(self) -> int:
-        """From the start of the job's round."""
-        return self.start + self.window - self.shift
+class Unbounded(Exception):
+    """A window that does not end; the message says where."""
 
 
-class Solver:
-    """The fixed point. `ends` and `arrivals` are by job; `reasons` has the clusters that are
+class FixedPoint(ABC):
+    """`ends` are by job, from the start of its round; `reasons` has the clusters that are
     unbounded.
+
+    With `patience`, a group that is late by more than so many times is not followed any further.
+    `watched` are groups without which nothing is.
     """
 
     def __init__(
-        self, net: Unfolded, patience: Fraction | None = None, hasty: bool = False
+        self, net: Unfolded, patience: Fraction | None = None, watched: Collection[int] = ()
     ) -> None:
         self.net = net
         self.patience = patience
-        self.hasty = hasty
-        # Whole paths cost time. They help where windows add up to more than there is, and know
-        # about offsets.
-        self.careful = [c.offset is not None for c in net.clusters]
-        self.limit = LONGEST * max((c.round for c in net.clusters), default=1)
+        self.watched = frozenset(watched)
         self.ends = [j.ready + j.best for j in net.jobs]
-        self.arrivals = [j.ready for j in net.jobs]
         self.reasons: dict[int, str] = {}
-        self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
-        self.ahead = [0] * len(net.jobs)
-        for lane in net.lanes:
-            total, tally = 0, Tally()
-            for j in lane.jobs:
-                self.ahead[j] = total
-                total += tally.add(net.jobs[j].plain, net.jobs[j].curved, 1)
-        self.demands: list[tuple[Demand, ...]] = [self._demands(i) for i in range(len(net.lanes))]
-        self.notes: dict[int, list[JobEnd]] | None = None
         self.touching = [self._touching(c) for c in net.clusters]
 
+    # -- answers -----------------------------------------------------------------------------------
     def response(self, group: int) -> Fraction | None:
         """Bound of a group in ns."""
         cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
@@ -123,16 +70,20 @@ class Solver:
         longest = [max(self.ends[j] - at for j, at in path) for path in self.net.paths[group]]
         return tuple(Fraction(time, self.net.unit) for time in longest)
 
-    def _beyond(self, group: int, times: Fraction) -> bool:
-        """Is a bound of a group longer than so many times its deadline?"""
-        timed = self.net.system.groups[group]
-        held = [(self.response(group), timed.due)]
-        held += zip(self.latencies(group), (p.deadline for p in timed.paths), strict=True)
-        return any((bound or 0) > times * due for bound, due in held if due is not None)
+    def arrival(self, j: int, cluster: Cluster) -> int:
+        """Latest time at which a job has what it waits for from outside."""
+        job = self.net.jobs[j]
+        ends = [
+            w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits
+        ]
+        if job.released is not None:
+            ends.append(job.released)
+        return max(ends, default=job.begin)
 
+    # -- the iteration -----------------------------------------------------------------------------
     def solve(self) -> None:
-        """Iterate until nothing changes. In haste, raises TooLate as soon as patience with some
-        group is over.
+        """Iterate until nothing changes. Raises TooLate as soon as patience with a watched group is
+        over, or if it has no bound.
         """
         clusters = self.net.clusters
         dirty = [True] * len(clusters)
@@ -148,34 +99,48 @@ class Solver:
                 if not self._look(number, passes[number]):
                     continue
                 dirty[number] = True
-                if self.hasty:
+                if self.watched:
                     self._given_up(number)
                 if self._publish(number):
                     for other in self.touching[number]:
                         dirty[other] = True
 
-    def explained(self, number: int) -> tuple[dict[int, Rivals], dict[int, list[JobEnd]]]:
-        """Once solved: the rivals of a bounded cluster's workers, and all ways in which its jobs
-        can end.
+    @abstractmethod
+    def _pass(self, number: int) -> bool:
+        """Ends of a cluster's jobs from what is known of the others; True when one has grown.
+        Raises Unbounded.
+        """
+
+    @abstractmethod
+    def _publish(self, number: int) -> bool:
+        """After a change: let others know; True when they have to look again."""
+
+    def _look(self, number: int, passes: int) -> bool:
+        """One more pass over a cluster; True when something changed. A cluster without bound gets
+        its reason.
         """
         cluster = self.net.clusters[number]
-        notes: dict[int, list[JobEnd]] = {j: [] for j in cluster.order}
-        self.notes = notes
-        self._pass(cluster, self.careful[number])
-        self.notes = None
-        return {i: self._rivals(i) for i in cluster.lanes}, notes
+        try:
+            if passes == 1:
+                self._refuse_overload(cluster)
+            if passes > MOST_PASSES:
+                raise Unbounded(f"jitters still grow after {MOST_PASSES} rounds of analysis")
+            changed = self._pass(number)
+            if any(self._too_far(j, number) for j in cluster.order):
+                raise Unbounded(f"the bound grows beyond {LONGEST} rounds")
+        except Unbounded as reason:
+            self.reasons[number] = str(reason)
+            return True
+        return changed
 
-    def stretch(self, jobs: Sequence[int], rivals: Rivals) -> JobChain:
-        """The window of some jobs that follow each other in a worker, taken alone."""
-        chain = JobChain(jobs[0], 0, 0, 0, self.ahead[jobs[0]])
-        for j in jobs:
-            self._extend(chain, j, rivals)
-        return chain
+    def _too_far(self, j: int, number: int) -> bool:
+        """Is the end of a job beyond all that is looked at?"""
+        return self.ends[j] > LONGEST * self.net.clusters[number].round
 
     def _given_up(self, number: int) -> bool:
-        """Is a cluster not followed any further? In haste, nothing is then: bounds only grow."""
+        """Is a cluster not followed any further? Bounds only grow. Raises TooLate."""
         over = number in self.reasons or self._hopeless(number)
-        if over and self.hasty:
+        if over and self.watched.intersection(self.net.clusters[number].groups):
             raise TooLate
         return over
 
@@ -185,36 +150,12 @@ class Solver:
             return False
         return any(self._beyond(g, self.patience) for g in self.net.clusters[number].groups)
 
-    def _look(self, number: int, passes: int) -> bool:
-        """One more pass over a cluster; True when something changed. A cluster without bound gets
-        its reason.
-        """
-        cluster = self.net.clusters[number]
-        before = [(self.ends[j], self.arrivals[j]) for j in cluster.order]
-        try:
-            if passes == 1:
-                self._refuse_overload(cluster)
-            if passes > MOST_PASSES:
-                raise _Unbounded(f"jitters still grow after {MOST_PASSES} rounds of analysis")
-            changed = self._pass(cluster, self.careful[number])
-            if not self.careful[number] and self._late(cluster):
-                self.careful[number] = True
-                for j, (end, arrival) in zip(cluster.order, before, strict=True):
-                    self.ends[j], self.arrivals[j] = end, arrival
-                changed = self._pass(cluster, careful=True)
-            if any(self.ends[j] > LONGEST * cluster.round for j in cluster.order):
-                raise _Unbounded(f"the bound grows beyond {LONGEST} rounds")
-        except _Unbounded as reason:
-            self.reasons[number] = str(reason)
-            return True
-        return changed
-
-    def _late(self, cluster: Cluster) -> bool:
-        """Does a round reach into the next one, or a group miss a deadline?"""
-        end = cluster.round - cluster.jitter
-        return any(self.ends[j] > end for j in cluster.order) or any(
-            self._beyond(g, Fraction(1)) for g in cluster.groups
-        )
+    def _beyond(self, group: int, times: Fraction) -> bool:
+        """Is a bound of a group longer than so many times its deadline?"""
+        timed = self.net.system.groups[group]
+        held = [(self.response(group), timed.due)]
+        held += zip(self.latencies(group), (p.deadline for p in timed.paths), strict=True)
+        return any((bound or 0) > times * due for bound, due in held if due is not None)
 
     def _touching(self, cluster: Cluster) -> list[int]:
         """The clusters that share a processor with this one, or are slowed down by it; itself
@@ -231,8 +172,9 @@ class Solver:
             clusters.update(net.lanes[i].cluster for i in net.on[p])
         return sorted(clusters)
 
+    # -- processors --------------------------------------------------------------------------------
     def _refuse_overload(self, cluster: Cluster) -> None:
-        """Raise _Unbounded for a CPU that has no time left for some worker of the cluster."""
+        """Raise Unbounded for a CPU that has no time left for some worker of the cluster."""
         for i in cluster.lanes:
             lane = self.net.lanes[i]
             if self._load(lane.processor, lane.rank) > 1 and not self.net.fifo[lane.processor]:
@@ -246,272 +188,24 @@ class Solver:
             start=Fraction(0),
         )
 
-    # -- what workers want -------------------------------------------------------------------------
-    def _demands(self, number: int) -> tuple[Demand, ...]:
-        """The event streams of a worker, with the jitters of now."""
-        net, ends, arrivals = self.net, self.ends, self.arrivals
-        lane = net.lanes[number]
-        cluster = net.clusters[lane.cluster]
-        whole, more = cluster.round, cluster.jitter + cluster.round - 1
-        demands = []
-        for stream in lane.streams:
-            if not stream.blocks[0].cost:
-                continue
-            together = self._together(stream, cluster) if len(stream.blocks) > 1 else None
-            if together is not None:
-                demands.append(together)
-                continue
-            for b in stream.blocks:
-                low = net.jobs[b.first].ready
-                came, ran = arrivals[b.first] - low + more, ends[b.last] - low + more
-                demands.append(Demand(came, ran, whole, b.cost, 1, b.first, low, b.plain, b.curved))
-        return tuple(demands)
-
-    def _together(self, stream: BlockStream, cluster: Cluster) -> Demand | None:
-        """The blocks of a stream as events of one period; None if they are too late for that."""
-        step, count = stream.spacing, len(stream.blocks)
-        jobs, first = self.net.jobs, stream.blocks[0]
-        low = min(jobs[b.first].ready - k * step for k, b in enumerate(stream.blocks))
-        came = max(self.arrivals[b.first] - k * step for k, b in enumerate(stream.blocks)) - low
-        if came + cluster.jitter > (count - 1) * step:
-            return None
-        ran = max(self.ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
-        came, ran = came + cluster.jitter + step - 1, ran + cluster.jitter + step - 1
-        return Demand(
-            came, ran, step, first.cost, count, first.first, low, first.plain, first.curved
-        )
-
-    def _publish(self, number: int) -> bool:
-        """Renew the demands of a cluster's workers; True when others have to look again."""
-        cluster = self.net.clusters[number]
-        changed = number in self.reasons
-        for i in cluster.lanes:
-            demands = self._demands(i)
-            if demands != self.demands[i]:
-                self.demands[i] = demands
-                changed = True
-        return changed
-
-    def _rivals(self, number: int) -> Rivals:
-        """Who disturbs a worker. Raises _Unbounded when one of them has no bound."""
-        net = self.net
-        lane = net.lanes[number]
-        higher: list[Demand] = []
-        queues = []
-        for other in net.on[lane.processor]:
-            rival = net.lanes[other]
-            if other == number or rival.rank < lane.rank:
-                continue
-            demands = self.demands[other]
-            if rival.cluster in self.reasons:
-                demands = (ALWAYS,)
-                if not net.fifo[lane.processor]:
-                    self._disturbed(rival.cluster, lane.processor)
-            if rival.rank > lane.rank:
-                higher += demands
-            else:
-                queues.append(Queue(other, demands, self.sums[other]))
-        losses = tuple(self._loss(drag) for drag in net.drags[lane.processor])
-        everything = list(higher)
-        for queue in queues:
-            everything += queue.demands
-        return Rivals(tuple(higher), tuple(queues), losses, tuple(everything))
-
-    def _loss(self, drag: Drag) -> Loss:
-        """What is lost while the workers of a slowdown are busy."""
-        slow: list[Demand] = []
-        for other in drag.lanes:
-            lane = self.net.lanes[other]
-            if lane.cluster in self.reasons:
-                slow.append(ALWAYS)
-            else:
-                slow += (self._stretched(d, lane.processor) for d in self.demands[other])
-        return Loss(drag.over, drag.under, tuple(slow))
-
-    def _disturbed(self, cluster: int, processor: int) -> NoReturn:
-        names = ", ".join(
-            f"`{self.net.system.groups[g].name}`" for g in self.net.clusters[cluster].groups
-        )
-        raise _Unbounded(
-            f"{names} may disturb it on `{self.net.system.processors[processor].name}` without"
-            " bound"
-        )
-
-    def _stretched(self, d: Demand, processor: int) -> Demand:
-        """The demand as time that its processor is busy: it may be slowed down itself."""
-        for drag in self.net.drags[processor]:
-            slower = Fraction(drag.over, drag.under)
-            curved = tuple((task, curve.scaled(slower), times) for task, curve, times in d.curved)
-            cost, plain = (-(-x * drag.over // drag.under) for x in (d.cost, d.plain))
-            d = replace(d, cost=cost, plain=plain, curved=curved)
-        return d
-
-    # -- one pass over a cluster -------------------------------------------------------------------
-    def _pass(self, cluster: Cluster, careful: bool) -> bool:
-        """Ends and arrivals of a cluster's jobs from what is known of the others; True when one has
-        grown.
-        """
-        net, ends, arrivals = self.net, self.ends, self.arrivals
-        jobs, lanes = net.jobs, net.lanes
-        whole, jitter = cluster.round, cluster.jitter
-        rivals = {i: self._rivals(i) for i in cluster.lanes}
-        chains: dict[int, list[JobChain]] = {i: [] for i in cluster.lanes}
-        paths = None
-        if careful:
-            paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals))
-        changed = False
-        for j in cluster.order:
-            job = jobs[j]
-            number = job.worker
-            alive = chains[number]
-            if job.place:
-                previous = ends[lanes[number].jobs[job.place - 1]]
-            else:
-                previous = ends[lanes[number].jobs[-1]] - whole + jitter
-            end = arrival = job.begin
-            if job.arrives is not None or not job.place:
-                arrival = self.arrival(j, cluster)
-                if alive:
-                    alive = [
-                        c for c in alive if job.arrives is None or c.start + c.window > job.arrives
-                    ]
-                    if all(c.start < arrival for c in alive):
-                        alive.append(JobChain(j, arrival, 0, 0, self.ahead[j]))
-                else:
-                    alive = [JobChain(j, arrival, 0, 0, self.ahead[j])]
-                chains[number] = alive
-            for c in alive:
-                self._extend(c, j, rivals[number])
-                end = max(end, c.start + c.window)
-                if self.notes is not None:
-                    self.notes[j].append(JobEnd(c.first, 0, 0, c.start, c.parts, c.level, c.window))
-            arrival = max(arrival, previous)
-            if paths is not None:
-                end = min(end, paths[j])
-            if end > ends[j] or arrival > arrivals[j]:
-                changed = True
-                ends[j] = max(end, ends[j])
-                arrivals[j] = max(arrival, arrivals[j])
-        for number, alive in chains.items():
-            if alive and self._wrap(number, alive, rivals[number], whole, jitter, paths):
-                changed = True
-        return changed
-
-    def arrival(self, j: int, cluster: Cluster) -> int:
-        """Latest time at which a job has what it waits for from outside."""
-        job = self.net.jobs[j]
-        ends = [
-            w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits
-        ]
-        if job.released is not None:
-            ends.append(job.released)
-        return max(ends, default=job.begin)
-
-    def _extend(self, chain: JobChain, j: int, rivals: Rivals) -> None:
-        """One more job at the end of a chain."""
-        job = self.net.jobs[j]
-        more = chain.tally.add(job.plain, job.curved, 1)
-        chain.own += more
-        chain.parts += job.parts
-        least = chain.window + more
-        if rivals.queues:
-            chain.level = self._level(chain, job.worker, rivals)
-        window = served_window(chain.own, chain.parts, chain.level, rivals, self.limit, least)
-        if window is None:
-            self._give_up(job.worker)
-        chain.window = window
-
-    def _level(self, chain: JobChain, number: int, rivals: Rivals) -> int:
-        """The level window around a chain. Own earlier rounds are in it as far as they can come
-        after its start.
-        """
-        net = self.net
-        lane = net.lanes[number]
-        cluster = net.clusters[lane.cluster]
-        ready = net.jobs[chain.first].ready
-        late = []
-        for stream in lane.streams:
-            for b in stream.blocks:
-                if b.cost:
-                    late.append((self.arrivals[b.first] + cluster.jitter - ready, b))
-        while True:
-            level = level_window(chain.own + chain.before, rivals, self.limit)
-            if level is None:
-                if self.sums[number] is not None:
-                    return EVER
-                self._give_up(number)
-            span = level - chain.own
-            before, tally = self.ahead[chain.first], Tally()
-            for behind, b in late:
-                before += tally.add(b.plain, b.curved, max(0, (span + behind) // cluster.round))
-            if before <= chain.before:
-                return level
-            chain.before = before
-
-    def _wrap(
-        self,
-        number: int,
-        alive: list[JobChain],
-        rivals: Rivals,
-        whole: int,
-        jitter: int,
-        paths: dict[int, int] | None,
-    ) -> bool:
-        """Let chains that are still running when the next round may begin run on into it."""
-        jobs, ends = self.net.jobs, self.ends
-        lane = self.net.lanes[number]
-        changed = False
-        rounds = 0
-        while alive:
-            rounds += 1
-            shift = rounds * whole - jitter
-            for j in lane.jobs:
-                arrives = jobs[j].arrives
-                if arrives is not None:
-                    alive = [c for c in alive if c.start + c.window > shift + arrives]
-                for c in alive:
-                    self._extend(c, j, rivals)
-                    end = c.start + c.window - shift
-                    if self.notes is not None:
-                        self.notes[j].append(
-                            JobEnd(c.first, rounds, shift, c.start, c.parts, c.level, c.window)
-                        )
-                    if paths is not None:
-                        end = min(end, paths[j])
-                    if end > ends[j]:
-                        ends[j] = end
-                        changed = True
-        return changed
-
-    def stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
-        """The window of every block of the cluster, taken alone."""
-        jobs, windows = self.net.jobs, []
-        for i in cluster.lanes:
-            lane = self.net.lanes[i]
-            for stream in lane.streams:
-                for block in stream.blocks:
-                    first, last = jobs[block.first].place, jobs[block.last].place
-                    chain = self.stretch(lane.jobs[first : last + 1], rivals[i])
-                    windows.append(Stretch(i, block.first, chain.parts, chain.level, chain.window))
-        return windows
-
     def _give_up(self, number: int) -> NoReturn:
         net = self.net
         processor = net.lanes[number].processor
         name = net.system.processors[processor].name
         load = self._load(processor, net.lanes[number].rank)
         if load > 1:
-            raise _Unbounded(_overloaded(name, load))
-        raise _Unbounded(f"no bound found on `{name}`: a window of more than {LONGEST} rounds")
+            raise Unbounded(_overloaded(name, load))
+        raise Unbounded(f"no bound found on `{name}`: a window of more than {LONGEST} rounds")
+
+    def _disturbed(self, cluster: int, processor: int) -> NoReturn:
+        names = ", ".join(
+            f"`{self.net.system.groups[g].name}`" for g in self.net.clusters[cluster].groups
+        )
+        raise Unbounded(
+            f"{names} may disturb it on `{self.net.system.processors[processor].name}` without"
+            " bound"
+        )
 
 
 def _overloaded(name: str, load: Fraction) -> str:
     return f"`{name}` is overloaded: {float(load):.4g} of its time is wanted"
-
-
-class TooLate(Exception):
-    """A group is late by more than `patience`."""
-
-
-class _Unbounded(Exception):
-    """A window that does not end; the message says where."""

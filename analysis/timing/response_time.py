@@ -1,170 +1,93 @@
-"""Worst-case response times of a mapped system, by compositional analysis over event streams.
+"""Worst-case response times of a mapped system: which bounds hold, and the least of them.
 
 In: a timed system. Out: for each group and task a bound that no execution exceeds, taken apart into
-terms; None where there is none, with the reason. The claim is for workers as timing.py describes
+terms; None where there is none, with the reason. The claim is for workers as system.py describes
 them (what generated programs run), for any offsets where none are given, any execution times up to
 the worst case, any order among equal priorities.
 
 A worker fires its jobs one after the other. So a job ends in a window that began when its worker
-last had to wait for
-something from outside: `end <= arrival at which the worker waited + window(own work since)`. The
-arrival is the end
-of a job elsewhere, or the release; an AND-join is the latest of them. Windows may reach over
-rounds, when responses
-are longer than periods. What a worker wants from its processor is an event stream per block of
-jobs: one per round,
-with the jitter between the earliest and the latest arrival. Jitters depend on ends and ends on
-jitters: they grow
-together from the best case until nothing changes (Tindell and Clark, "Holistic schedulability
-analysis for
-distributed hard real-time systems", 1994; Henia et al., "System level performance analysis: the
-SymTA/S approach",
-2005). A bound that grows beyond `LONGEST` rounds is given up as unbounded.
+last had to wait for something from outside: `end <= arrival at which the worker waited + window(own
+work since)`. The arrival is the end of a job elsewhere, or the release; an AND-join is the latest
+of them. Windows may reach over rounds, when responses are longer than periods. Two analyses say how
+long windows are:
+
+- job windows (by_windows.py), where all offsets are known and the hyperperiod is short: each firing
+  of a hyperperiod has an earliest and a latest time of its own;
+- event streams (by_streams.py), always: what a worker wants from its processor is an event stream
+  per block of jobs, one per round, with the jitter between the earliest and the latest arrival
+  (Tindell and Clark, "Holistic schedulability analysis for distributed hard real-time systems",
+  1994; Henia et al., "System level performance analysis: the SymTA/S approach", 2005).
+
+Ends depend on the windows of others, and these on ends: they grow together from the best case until
+nothing changes. A bound that grows beyond `LONGEST` rounds is given up as unbounded.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
 
-from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
-from .fixed_point import JobEnd, Solver, TooLate
-from .system import TimedGroup, TimedPath, TimedSystem
-from .unfolding import Job, Unfolded, unfold
-from .whole_paths import PathShare, path_shares
+from .by_streams import StreamSolver
+from .by_windows import WindowSolver
+from .fixed_point import FixedPoint, TooLate
+from .stream_story import StreamStory
+from .system import TimedSystem
+from .terms import Bounds, GroupResponse, PathResponse, TaskBound, WorstCases
+from .unfolding import unfold, unfold_hyperperiod
+from .window_story import WindowStory
 
-Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "contention"]
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A part of a window: `times` of `each` ns that `who` takes, `total` together (less where a
-    queue limits them).
-
-    `own` is the firing itself, `earlier` are firings of the same worker just before it, `release`
-    is the time until a later firing of a source is released, or by which releases are late,
-    `higher` and `equal` are groups by priority, `queue` is who is ahead on a FIFO processor,
-    `contention` is time lost to another pool.
-    """
-
-    kind: Kind
-    who: str
-    times: int
-    each: Fraction
-    total: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class TaskBound:
-    """Bounds of a task, over all its firings; times in ns.
-
-    `response`: from when a firing has its data, room and release to its end. `end`: from the
-    release of its iteration to its end. `jitter`: between the earliest and the latest that it can
-    have all it needs. `terms` add up to `window`, which begins `start` after the release of the
-    iteration with the end of `after` (or the release). `capped` where the bound over the whole path
-    from the release is shorter than start and window together.
-    """
-
-    task: str
-    group: str
-    processor: str
-    response: Fraction
-    end: Fraction
-    jitter: Fraction
-    after: str
-    start: Fraction
-    window: Fraction
-    terms: tuple[Term, ...]
-    capped: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PathResponse:
-    """`latency` is None when there is no bound. `terms` are as for groups, from the release of the
-    newest data on."""
-
-    path: TimedPath
-    latency: Fraction | None
-    terms: tuple[Term, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupResponse:
-    """`response` is None when there is no bound: `reason` says why. `path`: tasks whose windows
-    lead to the end.
-
-    `terms` are those of the windows on the path, or from where the bound over the whole path is
-    shorter, of that one. They add up to the response, but for windows that began before the
-    release, and what a bound that only grows while it is sought has grown too much.
-    """
-
-    group: str
-    response: Fraction | None
-    deadline: Fraction | None
-    reason: str
-    path: tuple[str, ...]
-    terms: tuple[Term, ...]
-    paths: tuple[PathResponse, ...]
-
-    @property
-    def schedulable(self) -> bool:
-        """Are all deadlines kept in every case?"""
-        held = [(self.response, self.deadline), *((p.latency, p.path.deadline) for p in self.paths)]
-        return self.response is not None and all(
-            due is None or (b is not None and b <= due) for b, due in held
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Tasks of groups without a bound are missing from `tasks`."""
-
-    groups: dict[str, GroupResponse]
-    tasks: dict[str, TaskBound]
-
-
-@dataclass(frozen=True, slots=True)
-class WorstCases:
-    """Bounds in ns, None = unbounded: of `groups` from the release of an iteration to the end of
-    its last sink, and of the `paths` of each group, in its order, from the release of the newest
-    data to the end of what depends on them.
-    """
-
-    groups: dict[str, Fraction | None]
-    paths: dict[str, tuple[Fraction | None, ...]]
+#: Makes the story of a cluster by number.
+StoryOf = Callable[[int], StreamStory | WindowStory]
 
 
 def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> WorstCases:
-    """The bounds of all groups and paths.
+    """The bounds of all groups and paths, the numbers only: the least of both analyses.
 
-    For searches: the numbers only. With `patience`, a group of which a bound exceeds so many of its
-    deadlines is not followed any further. Then the values are good for ranking only, unless all
-    keep their deadlines. Raises Refused.
+    With `patience`, for searches, job windows are enough where all deadlines are kept by them, and
+    a group of which a bound exceeds so many of its deadlines is not followed any further. Then the
+    values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
-    solution = Solver(unfold(system), patience)
-    solution.solve()
-    return _numbers(solution)
+    by_windows = _by_windows(system, patience)
+    if by_windows is not None and patience is not None and not _late(system, by_windows):
+        return by_windows
+    streams = StreamSolver(unfold(system), patience)
+    streams.solve()
+    return _least(by_windows, _numbers(streams))
 
 
 def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
-    """The bounds of all groups and paths, None where one of them has none, or is longer than its
-    deadline.
+    """Bounds by which all deadlines are kept, None where one is not kept by either analysis.
 
     The same answer as by `worst_cases`, sooner: the first bound that is too long ends it. Raises
     Refused.
     """
-    solution = Solver(unfold(system), Fraction(1), hasty=True)
+    patience = Fraction(1)
+    by_windows = _by_windows(system, patience)
+    late: Collection[int] = range(len(system.groups))
+    if by_windows is not None:
+        late = _late(system, by_windows)
+        if not late:
+            return by_windows
+    streams = StreamSolver(unfold(system), patience, late)
     try:
-        solution.solve()
+        streams.solve()
     except TooLate:
         return None
-    return _numbers(solution)
+    return _least(by_windows, _numbers(streams))
 
 
-def _numbers(solution: Solver) -> WorstCases:
+def _by_windows(system: TimedSystem, patience: Fraction | None) -> WorstCases | None:
+    """The bounds by job windows; None where there are none."""
+    net = unfold_hyperperiod(system)
+    if net is None:
+        return None
+    windows = WindowSolver(net, patience)
+    windows.solve()
+    return _numbers(windows)
+
+
+def _numbers(solution: FixedPoint) -> WorstCases:
     groups = solution.net.system.groups
     return WorstCases(
         {g.name: solution.response(i) for i, g in enumerate(groups)},
@@ -172,302 +95,92 @@ def _numbers(solution: Solver) -> WorstCases:
     )
 
 
+def _late(system: TimedSystem, worst: WorstCases) -> list[int]:
+    """The groups that have no bound, or a bound longer than its deadline."""
+    late = []
+    for number, group in enumerate(system.groups):
+        held = [(worst.groups[group.name], group.due)]
+        latencies = worst.paths[group.name]
+        held += zip(latencies, (p.deadline for p in group.paths), strict=True)
+        if any(bound is None or (due is not None and bound > due) for bound, due in held):
+            late.append(number)
+    return late
+
+
+def _least(one: WorstCases | None, other: WorstCases) -> WorstCases:
+    if one is None:
+        return other
+    groups = {}
+    paths = {}
+    for name, response in other.groups.items():
+        groups[name] = _less(one.groups[name], response)
+        both = zip(one.paths[name], other.paths[name], strict=True)
+        paths[name] = tuple(_less(a, b) for a, b in both)
+    return WorstCases(groups, paths)
+
+
+def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+# -- taken apart -----------------------------------------------------------------------------------
 def bounds(system: TimedSystem) -> Bounds:
-    """All bounds, taken apart. Raises Refused."""
-    solution = Solver(unfold(system))
-    solution.solve()
-    groups: dict[str, GroupResponse] = {}
+    """All bounds, taken apart: the least of both analyses. Raises Refused."""
+    streams = StreamSolver(unfold(system))
+    streams.solve()
+    by_streams = _told(streams, lambda number: StreamStory(streams, number))
+    net = unfold_hyperperiod(system)
+    if net is None:
+        return by_streams
+    windows = WindowSolver(net)
+    windows.solve()
+    by_windows = _told(windows, lambda number: WindowStory(windows, number))
+    groups = {}
+    for name, group in by_streams.groups.items():
+        groups[name] = _shorter_group(by_windows.groups[name], group)
+    tasks = by_windows.tasks | by_streams.tasks
+    for name in by_windows.tasks.keys() & by_streams.tasks.keys():
+        tasks[name] = _shorter_task(by_windows.tasks[name], by_streams.tasks[name])
+    return Bounds(groups, tasks)
+
+
+def _told(solution: FixedPoint, story_of: StoryOf) -> Bounds:
+    """The bounds by one analysis."""
+    groups: dict[int, GroupResponse] = {}
     tasks: dict[str, TaskBound] = {}
     for number, cluster in enumerate(solution.net.clusters):
         if number in solution.reasons:
             for g in cluster.groups:
-                bound = _unbounded(system.groups[g], solution.reasons[number])
-                groups[bound.group] = bound
+                groups[g] = _unbounded(solution, g, solution.reasons[number])
         else:
-            story = _Story(solution, number)
+            story = story_of(number)
             for g in cluster.groups:
-                bound = story.group(g)
-                groups[bound.group] = bound
+                groups[g] = story.group(g)
                 tasks.update((b.task, b) for b in story.tasks(g))
-    return Bounds({g.name: groups[g.name] for g in system.groups}, tasks)
+    return Bounds({groups[g].group: groups[g] for g in sorted(groups)}, tasks)
 
 
-def _unbounded(group: TimedGroup, reason: str) -> GroupResponse:
+def _unbounded(solution: FixedPoint, number: int, reason: str) -> GroupResponse:
+    group = solution.net.system.groups[number]
     paths = tuple(PathResponse(path, None, ()) for path in group.paths)
-    return GroupResponse(group.name, None, _deadline(group), reason, (), (), paths)
+    due = None if group.due is None else Fraction(group.due)
+    return GroupResponse(group.name, None, due, reason, (), (), paths)
 
 
-def _deadline(group: TimedGroup) -> Fraction | None:
-    return None if group.due is None else Fraction(group.due)
+def _shorter_group(one: GroupResponse, other: GroupResponse) -> GroupResponse:
+    """The bound of a group that is less, with the bounds of its paths that are less."""
+    paths = []
+    for a, b in zip(one.paths, other.paths, strict=True):
+        paths.append(a if a.latency is not None and a.latency == _less(a.latency, b.latency) else b)
+    less = other
+    if one.response is not None and one.response == _less(one.response, other.response):
+        less = one
+    return replace(less, paths=tuple(paths))
 
 
-class _Story:
-    """Where the bounds of a cluster come from."""
-
-    def __init__(self, solution: Solver, number: int) -> None:
-        self.solution, self.net = solution, solution.net
-        self.cluster = solution.net.clusters[number]
-        self.rivals, self.notes = solution.explained(number)
-        self.worst = {j: max(notes, key=lambda n: n.end) for j, notes in self.notes.items()}
-
-    def _ns(self, time: int) -> Fraction:
-        return Fraction(time, self.net.unit)
-
-    def _jobs(self, group: int) -> list[int]:
-        return [j for j in self.cluster.order if self.net.jobs[j].group == group]
-
-    def group(self, number: int) -> GroupResponse:
-        """The bounds of a group, with what they are made of."""
-        group = self.net.system.groups[number]
-        path, terms = self.path(number)
-        paths = []
-        for n, latency in enumerate(self.solution.latencies(number)):
-            paths.append(PathResponse(group.paths[n], latency, self.latency(number, n)))
-        response = self.solution.response(number)
-        return GroupResponse(group.name, response, _deadline(group), "", path, terms, tuple(paths))
-
-    def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-        """From the last end backwards: what each window began with, and what all of them are made
-        of."""
-        jobs, ends = self.net.jobs, self.solution.ends
-        sinks = [j for j in self._jobs(group) if jobs[j].sink]
-        return self._way(max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None))
-
-    def latency(self, group: int, path: int) -> tuple[Term, ...]:
-        """What the longest latency of a path is made of: what leads to that end, without the time
-        before its data."""
-        jobs, ends = self.net.jobs, self.solution.ends
-        last, released = max(self.net.paths[group][path], key=lambda x: ends[x[0]] - x[1])
-        before = self._ns(released - jobs[last].base)
-        terms = []
-        for term in self._way(last)[1]:
-            spared = Fraction(0)
-            if term.kind == "release":
-                spared = max(Fraction(0), min(before, term.total))
-            before -= spared
-            total = term.total - spared
-            if total > 0 or not spared:
-                terms.append(replace(term, each=total / max(1, term.times), total=total))
-        if before:
-            source = self.net.system.groups[group].paths[path].source
-            terms.insert(0, Term("release", source, 1, -before, -before))
-        return tuple(terms)
-
-    def _way(self, here: int | None) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-        """From the end of a job backwards."""
-        ends = self.solution.ends
-        names: list[str] = []
-        terms: list[Term] = []
-        whole = False
-        seen: set[int] = set()
-        while here is not None and here not in seen:
-            seen.add(here)
-            names.append(_name(self.net, here))
-            note = self.worst[here]
-            if not whole:
-                whole = note.end > ends[here]
-                terms[:0] = self._shares(here) if whole else self._window(here, note)
-            here = self._before(note)
-        return tuple(reversed(names)), tuple(terms)
-
-    def _window(self, j: int, note: JobEnd) -> Iterator[Term]:
-        """The terms of a window, and of what is before it if that is no other window."""
-        before = self._before(note)
-        end_before = 0
-        if before is not None:
-            end_before = self.solution.ends[before] - self.net.jobs[before].base
-        start = note.start - note.shift - self.net.jobs[j].base
-        if start > end_before:
-            yield self._term("release", _name(self.net, j), 1, start - end_before)
-        yield from self._terms(j, note)
-
-    def _shares(self, j: int) -> Iterator[Term]:
-        """The terms of a bound over the whole path."""
-        solution = self.solution
-        stretches = solution.stretches(self.cluster, self.rivals)
-        for x in path_shares(self.net, self.cluster, self.rivals, stretches, j):
-            if x.total:
-                yield self._term(x.kind, self._who(x), x.times, x.total)
-
-    def _who(self, share: PathShare) -> str:
-        """What takes a share: a task, the groups of a worker, or pools."""
-        if share.job >= 0:
-            return _name(self.net, share.job)
-        if share.lane >= 0:
-            return self._groups(share.lane)
-        return self._pools()
-
-    def _before(self, note: JobEnd) -> int | None:
-        """The job whose end the window of a note began with; None for a release."""
-        job, ends = self.net.jobs[note.first], self.solution.ends
-        whole, jitter = self.cluster.round, self.cluster.jitter
-        if note.start == job.released:
-            return None
-        for w in job.waits:
-            if note.start == w.latest(ends[w.job], whole, jitter, job.begin):
-                return w.job
-        return None
-
-    def tasks(self, group: int) -> Iterator[TaskBound]:
-        """The bounds of each task, by the firing that ends last."""
-        jobs, ends = self.net.jobs, self.solution.ends
-        by_task: dict[int, list[int]] = {}
-        for j in self._jobs(group):
-            by_task.setdefault(jobs[j].task, []).append(j)
-        system = self.net.system
-        for task, mine in by_task.items():
-            last = max(mine, key=lambda j: ends[j] - jobs[j].base)
-            note = self.worst[last]
-            before = self._before(note)
-            terms = tuple(self._terms(last, note))
-            yield TaskBound(
-                system.groups[group].tasks[task].name,
-                system.groups[group].name,
-                system.processors[self.net.lanes[jobs[last].worker].processor].name,
-                self._ns(max(self._response(j) for j in mine)),
-                self._ns(ends[last] - jobs[last].base),
-                self._ns(max(self._spread(j) for j in mine) + self.cluster.jitter),
-                "release" if before is None else _name(self.net, before),
-                self._ns(note.start - note.shift - jobs[last].base),
-                self._ns(note.window),
-                terms,
-                note.end > ends[last],
-            )
-
-    def _spread(self, j: int) -> int:
-        job = self.net.jobs[j]
-        if job.arrives is None:
-            return self.solution.arrivals[j] - job.ready
-        return self.solution.arrival(j, self.cluster) - job.arrives
-
-    def _response(self, j: int) -> int:
-        """From when a job has all it waits for to its end.
-
-        The end less the earliest arrival is always right. It is less where the worker surely waits
-        for what the job waits for, and where that is the end of an earlier job in the same worker,
-        with no other waiting in between.
-        """
-        net, job = self.net, self.net.jobs[j]
-        lane = net.lanes[job.worker]
-        earliest = self._earliest(job)
-        if earliest is None:
-            return 0  # a firing of some phase that needs nothing
-        inside = [net.jobs[w.job].place for w in job.same if w.lag == 0]
-        rest = lane.jobs[max(inside, default=job.place - 1) + 1 : job.place + 1]
-        direct = bool(inside) and all(net.jobs[o].arrives is None for o in rest[:-1])
-        alone = all(o == j or net.jobs[o].arrives is None for o in lane.jobs)
-        longest = 0
-        for note in self.notes[j]:
-            if direct and (note.rounds or net.jobs[note.first].place <= max(inside)):
-                time = self.solution.stretch(rest, self.rivals[job.worker]).window
-            elif note.first == j and job.arrives is not None and (alone or not note.rounds):
-                time = note.window - self._apart(job, note)
-            else:
-                time = note.end - earliest
-            longest = max(longest, time)
-        return longest
-
-    def _earliest(self, job: Job) -> int | None:
-        """The earliest arrival of all that a job waits for, if it waits for anything."""
-        whole, jitter = self.cluster.round, self.cluster.jitter
-        arrivals = [] if job.arrives is None else [job.arrives]
-        for w in job.same:
-            other = self.net.jobs[w.job]
-            arrivals.append(w.earliest(other.ready + other.best, whole, jitter, other.begin))
-        return max(arrivals, default=None)
-
-    def _apart(self, job: Job, note: JobEnd) -> int:
-        """Least time between the arrival of a job and that of the one so many rounds before."""
-        if not note.rounds or job.arrives is None:
-            return 0
-        whole, net = self.cluster.round, self.net
-        sources = {net.jobs[w.job].worker for w in job.waits}
-        distance = 0
-        if len(sources) == 1 and job.released is None and not any(w.lag for w in job.waits):
-            # The worker that it waits for fires a whole round of its own in between.
-            distance = sum(net.jobs[o].best for o in net.lanes[sources.pop()].jobs)
-        jitter = note.start - job.arrives + self.cluster.jitter
-        stream = EventStream(Fraction(whole), Fraction(jitter), Fraction(distance))
-        return int(stream.apart(note.rounds + 1))
-
-    def _terms(self, j: int, note: JobEnd) -> Iterator[Term]:
-        """What the window of a note is made of."""
-        net, job = self.net, self.net.jobs[j]
-        lane = net.lanes[job.worker]
-        rivals = self.rivals[job.worker]
-        first = net.jobs[note.first].place
-        if note.rounds:
-            between = lane.jobs * (note.rounds - 1)
-            chain = [*lane.jobs[first:], *between, *lane.jobs[: job.place + 1]]
-        else:
-            chain = [*lane.jobs[first : job.place + 1]]
-        counts = Counter(chain)
-        counts[j] -= 1
-        tally = Tally()
-        # as if it came first, so that it has the longest time of its task
-        tally.add(job.plain, job.curved, 1)
-        earlier: dict[int, int] = {}
-        for number, times in counts.items():
-            other = net.jobs[number]
-            if times and other.cost:
-                earlier[number] = tally.add(other.plain, other.curved, times)
-        # One by one, as the window counts them, firings may be some units more: each is one at
-        # least.
-        tally = Tally()
-        total = sum(tally.add(net.jobs[n].plain, net.jobs[n].curved, 1) for n in chain)
-        yield self._term("own", _name(net, j), 1, total - sum(earlier.values()))
-        for number, time in earlier.items():
-            yield self._term("earlier", _name(net, number), counts[number], time)
-        for term, time in self._others(note, rivals, lane.processor):
-            total += time
-            yield term
-        if rivals.losses and note.window > total:
-            processor = net.system.processors[lane.processor]
-            pools = {s.aggressor for s in net.system.slowdowns if processor.is_of(s.victim)}
-            yield self._term("contention", ", ".join(sorted(pools)), 1, note.window - total)
-
-    def _groups(self, lane: int) -> str:
-        """The groups of a worker."""
-        groups = {self.net.jobs[o].group for o in self.net.lanes[lane].jobs}
-        return ", ".join(sorted(self.net.system.groups[g].name for g in groups))
-
-    def _pools(self) -> str:
-        """Who may slow the cluster down."""
-        system = self.net.system
-        processors = [system.processors[self.net.lanes[i].processor] for i in self.cluster.lanes]
-        pools = set()
-        for slow in system.slowdowns:
-            if any(p.is_of(slow.victim) for p in processors):
-                pools.add(slow.aggressor)
-        return ", ".join(sorted(pools))
-
-    def _term(self, kind: Kind, who: str, times: int, total: int) -> Term:
-        return Term(kind, who, times, self._ns(total) / max(1, times), self._ns(total))
-
-    def _others(self, note: JobEnd, rivals: Rivals, processor: int) -> Iterator[tuple[Term, int]]:
-        tally = Tally()
-        for d in rivals.higher:
-            times = (note.window + d.came) // d.spacing
-            time = tally.add(d.plain, d.curved, times)
-            yield self._term("higher", _name(self.net, d.first), times, time), time
-        for q in rivals.queues:
-            time = queued(q, note.parts, note.level, note.window)
-            kind: Kind = "queue" if q.sums else "equal"
-            all_of_it, tally = 0, Tally()
-            terms = []
-            for d in q.demands:
-                if d is ALWAYS:
-                    continue
-                times = min((note.level + d.came) // d.spacing, (note.window + d.ran) // d.spacing)
-                each = tally.add(d.plain, d.curved, times)
-                all_of_it += each
-                terms.append((self._term(kind, _name(self.net, d.first), times, each), each))
-            if time == all_of_it:
-                yield from terms
-            elif time:
-                yield self._term("queue", self._groups(q.lane), note.parts, time), time
-
-
-def _name(net: Unfolded, j: int) -> str:
-    job = net.jobs[j]
-    return net.system.groups[job.group].tasks[job.task].name
+def _shorter_task(one: TaskBound, other: TaskBound) -> TaskBound:
+    """The bound of a task's end that is less, with the response that is less."""
+    less = one if one.end < other.end else other
+    return replace(less, response=min(one.response, other.response))

@@ -7,6 +7,9 @@ group, unless static orders join several); its *round* is the time after which a
 repeat. All times of a job count from the start of its round: for a single group that is the actual
 release of the iteration, otherwise the nominal one. Jobs of earlier rounds come in through a
 *shift*: rounds `lag` apart begin at least `lag` periods less the jitter after each other.
+
+`unfold` makes rounds as short as they can be. `unfold_hyperperiod` gives all clusters one round,
+the hyperperiod of the system: then each firing in it is a job with times of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from itertools import accumulate, product
 from math import lcm
 
 from ...model.workload import WorkloadCurve
+from ..dataflow.static_order import hyperperiod
 from .busy_window import Curved
 from .system import (
     Refused,
@@ -34,30 +38,29 @@ from .system import (
 
 @dataclass(frozen=True, slots=True)
 class JobWait:
-    """For the end of `job`, `lag` rounds ago. `initial`: tokens that are there at the start can
-    stand for it.
+    """For the end of `job`, `lag` rounds ago. In its first `spared` rounds the one that waits has
+    nothing to wait for: the tokens are there at the start.
     """
 
     job: int
     lag: int
-    initial: bool
+    spared: int
 
-    def earliest(self, end: int, whole: int, jitter: int, begin: int) -> int:
-        """When it can be over, if the job ends no earlier than `end` in its round, where the
-        program begins at `begin`.
-
-        Workers start less than a round before the first release.
+    def earliest(self, end: int, whole: int, jitter: int, start: int) -> int:
+        """When it can be over, if the job ends no earlier than `end` in its round, and the program
+        starts no earlier than `start`, both seen from the first round of the one that waits.
         """
-        return (min(begin, end) if self.initial else end) - (
-            self.lag * whole + jitter if self.lag else 0
-        )
+        end -= self.lag * whole + jitter if self.lag else 0
+        if not self.spared:
+            return end
+        return min(start - (self.spared - 1) * whole, end)
 
     def latest(self, end: int, whole: int, jitter: int, begin: int) -> int:
         """When it is over, if the job ends no later than `end` in its round, and the program begins
-        at `begin`.
+        at `begin`, seen from the first round of the one that waits.
         """
         end -= self.lag * whole - jitter if self.lag else 0
-        return max(begin, end) if self.initial else end
+        return max(begin, end) if self.spared else end
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,14 @@ class Job:
     """`base` is the nominal release of its iteration, `released` the latest release of a source's
     own firing.
 
-    `waits` are for jobs of other workers, `same` for those of its own. `begin` is the start of the
-    program, seen from the first round in which its iteration exists: a job that works behind others
-    is idle before. `cost` is the worst case in units of time, one more where the last sub-task
-    takes none. `arrives` is the earliest time at which release and waits let it start (None without
-    any), `ready` the earliest with its worker's order as well.
+    `waits` are for jobs of other workers, `same` for those of its own, `turn` for the last one of
+    the same app before it in its worker that surely comes first. `begin` is the first release of
+    the program, seen from the first round in which its iteration exists: a job that works behind
+    others is idle before. `start` is the earliest time at which workers can have started by then.
+
+    `cost` is the worst case in units of time, one more where the last sub-task takes none.
+    `arrives` is the earliest time at which release and waits let it start (None without any),
+    `ready` the earliest with its worker's order as well.
     """
 
     group: int
@@ -77,6 +83,7 @@ class Job:
     firing: int
     base: int
     begin: int
+    start: int
     worker: int
     place: int
     cost: int
@@ -85,6 +92,7 @@ class Job:
     released: int | None
     waits: tuple[JobWait, ...]
     same: tuple[JobWait, ...]
+    turn: JobWait | None
     arrives: int | None
     ready: int
     sink: bool
@@ -139,7 +147,8 @@ class Cluster:
     """`order` has the jobs of a round so that each comes after those it waits for in the same
     round.
 
-    `offset` is that of the nominal start of some round; None if it is not known.
+    `offset` is that of the nominal start of some round; None if it is not known, or if a round is
+    neither one iteration of a group nor the hyperperiod.
     """
 
     groups: tuple[int, ...]
@@ -197,6 +206,8 @@ class _Draft:
 
 #: Earliest times are made more exact so often.
 MOST_SWEEPS = 10
+#: A hyperperiod with more firings is not unfolded.
+MOST_JOBS = 20_000
 
 Key = tuple[int, int, int, int]
 
@@ -209,10 +220,28 @@ def unfold(system: TimedSystem) -> Unfolded:
     return _Unfolding(system).result()
 
 
-class _Unfolding:
-    """The work of `unfold`, step by step."""
+def unfold_hyperperiod(system: TimedSystem) -> Unfolded | None:
+    """The numbers of a system over its hyperperiod; None where some offset is not known, or where
+    more than MOST_JOBS firings are in a hyperperiod.
 
-    def __init__(self, system: TimedSystem) -> None:
+    Raises Refused with what is wrong with the system.
+    """
+    wrong = faults(system)
+    if wrong:
+        raise Refused(wrong)
+    if any(g.offset is None for g in system.groups):
+        return None
+    whole = hyperperiod([Fraction(g.period) for g in system.groups])
+    firings = sum(whole / g.period * sum(t.firings for t in g.tasks) for g in system.groups)
+    if firings > MOST_JOBS:
+        return None
+    return _Unfolding(system, whole).result()
+
+
+class _Unfolding:
+    """The work of `unfold`, step by step. All rounds take `whole` ns, or as little as they can."""
+
+    def __init__(self, system: TimedSystem, whole: Fraction | None = None) -> None:
         self.groups = system.groups
         self.system = system
         self.workers = workers_of(system)
@@ -229,6 +258,7 @@ class _Unfolding:
         self.period = [self._int(g.period) for g in system.groups]
         self.jitter = [self._int(g.jitter) for g in system.groups]
         self.sources = [{self.tasks[i][t] for t in sources(g)} for i, g in enumerate(system.groups)]
+        self.whole = None if whole is None else self._int(whole)
         self.round: dict[int, int] = {}
         self.drafts: list[_Draft] = []
         self.lanes: list[list[int]] = [[] for _ in self.workers]
@@ -255,7 +285,8 @@ class _Unfolding:
     def result(self) -> Unfolded:
         clusters = [self._cluster(groups, lanes) for groups, lanes in self._clusters()]
         ends = [{self.tasks[i][t] for t in sinks(g)} for i, g in enumerate(self.groups)]
-        jobs = tuple(self._job(d, d.task in ends[d.group]) for d in self.drafts)
+        late = {g: c.jitter for c in clusters for g in c.groups}
+        jobs = tuple(self._job(d, d.task in ends[d.group], late[d.group]) for d in self.drafts)
         where = {p.name: i for i, p in enumerate(self.system.processors)}
         lanes: dict[int, WorkerLane] = {}
         for number, cluster in enumerate(clusters):
@@ -315,11 +346,11 @@ class _Unfolding:
             yield together[h], [i for i, m in enumerate(members) if home[m[0]] == h]
 
     def _cluster(self, groups: list[int], lanes: list[int]) -> Cluster:
-        single = self._is_single(groups, lanes)
+        single = self.whole is None and self._is_single(groups, lanes)
         if single:
             whole, jitter = self.period[groups[0]], self.jitter[groups[0]]
         else:
-            whole, jitter = self._common_round(groups, lanes), 0
+            whole, jitter = self.whole or self._common_round(groups, lanes), 0
         self.round.update(dict.fromkeys(groups, whole))
         counts = {g: whole // self.period[g] for g in groups}
         job_of: dict[Key, int] = {}
@@ -332,8 +363,8 @@ class _Unfolding:
             self._release(g, job_of, counts[g], 0 if single else self.jitter[g])
         self._settle(order, whole, jitter)
         offset = self._offset(groups)
-        if not single:
-            offset = None  # its rounds are not the iterations of a group
+        if not single and self.whole is None:
+            offset = None
         return Cluster(tuple(groups), whole, jitter, offset, tuple(lanes), tuple(order))
 
     def _is_single(self, groups: list[int], lanes: list[int]) -> bool:
@@ -419,7 +450,16 @@ class _Unfolding:
                     if lag < 0:
                         raise Refused([f"`{task}` waits for a later round of `{need.task}`"])
                     waits = draft.same if self.drafts[other].lane == draft.lane else draft.waits
-                    waits.append(JobWait(other, lag, need.lag > 0))
+                    waits.append(JobWait(other, lag, self._spared(draft, need.lag, count)))
+
+    def _spared(self, draft: _Draft, lag: int, count: int) -> int:
+        """In how many rounds of the program a job comes before there is an iteration `lag` ago."""
+        first = draft.iteration + self._rounds_behind(draft, count) * count
+        return max(0, -((first - lag) // count))
+
+    def _rounds_behind(self, draft: _Draft, count: int) -> int:
+        """The first rounds of the program in which the job's iteration does not exist yet."""
+        return max(0, -(draft.iteration // count))
 
     def _sort(self, lanes: list[int]) -> list[int]:
         """Topological order of the jobs of one round: data and space, and the orders of the
@@ -469,42 +509,43 @@ class _Unfolding:
         """
         draft = self.drafts[j]
         arrivals = [] if draft.arrives is None else [draft.arrives]
-        arrivals += self._ends(draft.waits, whole, jitter)
+        arrivals += self._ends(draft, draft.waits, whole, jitter)
         draft.arrives = max(arrivals, default=None)
-        ready = max(
-            [*arrivals, *self._ends([*draft.same, *self._turn(draft, whole)], whole, jitter)],
-            default=None,
-        )
+        turn = self._turn(draft)
+        inside = [*draft.same, *([] if turn is None else [turn])]
+        ready = max([*arrivals, *self._ends(draft, inside, whole, jitter)], default=None)
         changed = ready != draft.ready
         draft.ready = ready
         return changed
 
-    def _turn(self, draft: _Draft, whole: int) -> Iterator[JobWait]:
+    def _turn(self, draft: _Draft) -> JobWait | None:
         """The last job of the same app before this one in its worker that surely has to end first.
 
         A worker skips iterations that do not exist: at the end of a program, or of a state, later
         ones of its own app, and any of other apps that have ended before. They are left out.
         """
         lane = self.lanes[draft.lane]
-        per_round = whole // self.period[draft.group]
+        per_round = self.round[draft.group] // self.period[draft.group]
         for back in range(1, len(lane) + 1):
             previous = lane[draft.place - back]
             other = self.drafts[previous]
             lag = int(back > draft.place)
             iteration = other.iteration - lag * per_round
             if other.group == draft.group and iteration <= draft.iteration:
-                yield JobWait(previous, lag, iteration < draft.iteration)
-                return
+                spared = self._spared(draft, draft.iteration - iteration, per_round)
+                return JobWait(previous, lag, spared)
+        return None
 
-    def _ends(self, waits: list[JobWait], whole: int, jitter: int) -> Iterator[int]:
-        """The earliest ends that are known."""
+    def _ends(self, draft: _Draft, waits: list[JobWait], whole: int, jitter: int) -> Iterator[int]:
+        """The earliest ends of what a job waits for, as far as they are known."""
+        start = self._start(draft, jitter)
         for w in waits:
             other = self.drafts[w.job]
             if other.ready is not None:
                 end = other.ready + self.best[other.group][other.task]
-                yield w.earliest(end, whole, jitter, self._begin(other))
+                yield w.earliest(end, whole, jitter, start)
 
-    def _job(self, d: _Draft, sink: bool) -> Job:
+    def _job(self, d: _Draft, sink: bool, jitter: int) -> Job:
         assert d.ready is not None, "every job is reached from a source"
         return Job(
             d.group,
@@ -512,6 +553,7 @@ class _Unfolding:
             d.firing,
             d.iteration * self.period[d.group],
             self._begin(d),
+            self._start(d, jitter),
             d.lane,
             d.place,
             self.cost[d.group][d.task],
@@ -520,6 +562,7 @@ class _Unfolding:
             d.released,
             tuple(d.waits),
             tuple(d.same),
+            self._turn(d),
             d.arrives,
             d.ready,
             sink,
@@ -527,12 +570,18 @@ class _Unfolding:
         )
 
     def _begin(self, d: _Draft) -> int:
-        """The start of the program, seen from the first round in which the job's iteration
+        """The first release of the program, seen from the first round in which the job's iteration
         exists.
         """
         per_round = self.round[d.group] // self.period[d.group]
-        rounds_behind = -(d.iteration // per_round)
-        return -self.round[d.group] * max(0, rounds_behind)
+        return -self.round[d.group] * self._rounds_behind(d, per_round)
+
+    def _start(self, d: _Draft, jitter: int) -> int:
+        """Workers start less than a round before the first release, if its offset is not known."""
+        before = self.round[d.group]
+        if self.whole is not None:
+            before = max(self.period[d.group], self._int(self.groups[d.group].offset or 0))
+        return self._begin(d) - before - jitter
 
     def _taken(self, group: int, task: int) -> tuple[int, tuple[Curved, ...]]:
         """What a firing always takes, and its curve."""

@@ -14,9 +14,10 @@ from fractions import Fraction
 from math import ceil
 
 from ...analysis.timing.program import timed_program
-from ...analysis.timing.response_time import Term, bounds, worst_cases
+from ...analysis.timing.response_time import bounds, worst_cases
 from ...analysis.timing.simulate import Choices, simulate
 from ...analysis.timing.system import Refused, Time, TimedPath, TimedSystem, utilization
+from ...analysis.timing.terms import Term
 from ...codegen.deploy import missing
 from ...model.deployment import Deployment
 from ...model.diagnostic import Diagnostic, Errors

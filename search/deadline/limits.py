@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from ...analysis.timing.response_time import WorstCases
 from ...analysis.timing.system import TimedPath
+from ...analysis.timing.terms import WorstCases
 from ...targets.engines import crowded
 from .problem import Assignment, JointProblem, TaskGroup
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ...analysis.timing.response_time import WorstCases, worst_cases
+from ...analysis.timing.response_time import worst_cases
+from ...analysis.timing.terms import WorstCases
 from .limits import BrokenLimit, broken_limits
 from .problem import Assignment, JointProblem
 from .program import timed

@@ -16,8 +16,8 @@ from pathlib import Path
 import flowc
 import numpy as np
 import pytest
-from flowc.analysis.timing.response_time import WorstCases
 from flowc.analysis.timing.system import TimedPath, utilization
+from flowc.analysis.timing.terms import WorstCases
 from flowc.cli import app
 from flowc.driver.measure.measure import run_deployed
 from flowc.driver.plan.program import place, plan

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from flowc.analysis.timing.response_time import WorstCases
+from flowc.analysis.timing.terms import WorstCases
 from flowc.cli._deadlines import joint_table
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.map import Answer, find_mapping

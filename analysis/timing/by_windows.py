@@ -1,0 +1,506 @@
+"""Bounds by job windows: over a hyperperiod, each job runs between an earliest and a latest time.
+
+In: a system that is unfolded over its hyperperiod. Out: the latest end of every job.
+
+Let a worker wait for nothing outside of it from time s on until its jobs f to j have ended. From
+then on the processor is never idle for this worker, so that j ends at the least e with
+
+    e = s + own work of f to j + what rivals can run between s and e.
+
+A rival's job h runs once, between its earliest time (`ready`) and its latest end. It takes nothing
+if that window does not meet the time from s to e, and no more than its worst case, nor than the
+time from s to its latest end. Offsets and the orders of workers are in the windows, so that no
+critical instant has to be sought (with offsets and precedence: Palencia and Gonzalez Harbour,
+"Exploiting precedence relations in the schedulability analysis of distributed real-time systems",
+1999).
+
+Which job the worker waited for last is not known: each f since which it may not have waited counts.
+Of the same group, a rival that has to end before f starts, or cannot start before j has ended,
+takes nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+
+from ...model.workload import WorkloadCurve
+from .busy_window import Queue, Tally, sums_of
+from .fixed_point import LONGEST, FixedPoint
+from .unfolding import Cluster, Drag, JobWait, Unfolded
+
+#: Longer than any time that is looked at.
+NEVER = 1 << 80
+
+
+@dataclass(frozen=True, slots=True)
+class RivalLane:
+    """A worker as a rival of another one: its `jobs` in the order in which they may start in a
+    hyperperiod, each with the round that it belongs to. `ready` are the earliest times.
+
+    Its times are `ahead` of those of the other one: its clusters have other offsets. `cost` is what
+    its jobs take at most, by job. `kin` is a worker of the same cluster.
+    """
+
+    lane: int
+    jobs: tuple[tuple[int, int], ...]
+    ready: tuple[int, ...]
+    cost: dict[int, int]
+    ahead: int
+    kin: bool
+
+
+@dataclass(slots=True)
+class Curbed:
+    """Firings of a task that a chain has met: they take no more together than their curve says."""
+
+    curve: WorkloadCurve
+    firings: int = 0
+    separate: int = 0
+    together: int = 0
+
+    def add(self, time: int) -> int:
+        """What a firing more takes on top, if it takes so long by itself."""
+        self.firings += 1
+        self.separate += time
+        # A firing that takes no time still waits for its turn.
+        most = max(self.curve.total(self.firings), self.firings)
+        before, self.together = self.together, min(self.separate, most)
+        return self.together - before
+
+
+@dataclass(slots=True)
+class Met:
+    """What a chain has met of a rival so far: `following` is the number of the next of its jobs,
+    `jobs` and `time` are those it has met and what they take. Of kin, `held_back` cannot start yet.
+    `counted` has each of them with its time, where that is asked for.
+    """
+
+    rival: RivalLane
+    following: int
+    jobs: int = 0
+    time: int = 0
+    by_task: dict[int, Curbed] = field(default_factory=dict)
+    held_back: list[tuple[int, int]] = field(default_factory=list)
+    counted: list[tuple[int, int]] | None = None
+
+
+@dataclass(slots=True)
+class WindowChain:
+    """A run of jobs of one worker since `start`, when job `first` had what it waited for.
+
+    `rounds` hyperperiods before the jobs that are looked at now.
+    """
+
+    first: int
+    start: int
+    end: int
+    rivals: list[Met]
+    slowing: list[list[Met]]
+    own: int = 0
+    parts: int = 0
+    tally: Tally = field(default_factory=Tally)
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEnd:
+    """How a job can end: in the window of a chain that began at `start`, so many rounds before,
+    with job `first`. `end` counts from the start of the job's round.
+    """
+
+    first: int
+    rounds: int
+    start: int
+    end: int
+
+
+class WindowSolver(FixedPoint):
+    """Bounds by job windows; the net is unfolded over its hyperperiod."""
+
+    def __init__(
+        self, net: Unfolded, patience: Fraction | None = None, watched: Collection[int] = ()
+    ) -> None:
+        super().__init__(net, patience, watched)
+        self.whole = net.clusters[0].round if net.clusters else 1
+        self.longest = [LONGEST * _longest_period(net, c) for c in net.clusters]
+        self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
+        self.rivals = [self._rivals(i) for i in range(len(net.lanes))]
+        self.slowing = [self._slowing(i) for i in range(len(net.lanes))]
+        self.order = _Precedence(net)
+        self.reach = [self._reach(i) for i in range(len(net.lanes))]
+        self.notes: dict[int, WindowEnd] | None = None
+
+    def explained(self, number: int) -> dict[int, WindowEnd]:
+        """Once solved: how the jobs of a bounded cluster end last."""
+        self.notes = {}
+        self._pass(number)
+        notes, self.notes = self.notes, None
+        return notes
+
+    def met(self, j: int, note: WindowEnd) -> WindowChain:
+        """Once solved: the chain of a note, up to its job."""
+        lane = self.net.lanes[self.net.jobs[j].worker]
+        first = self.net.jobs[note.first].place
+        chain = self._chain(note.first, note.start)
+        for met in chain.rivals:
+            met.counted = []
+        for rounds in range(note.rounds + 1):
+            chain.rounds = rounds
+            begin = first if not rounds else 0
+            end = self.net.jobs[j].place + 1 if rounds == note.rounds else len(lane.jobs)
+            for job in lane.jobs[begin:end]:
+                self._extend(chain, job)
+        return chain
+
+    # -- who disturbs whom -------------------------------------------------------------------------
+    def _rivals(self, number: int) -> list[RivalLane]:
+        """The workers that may have the processor before a worker."""
+        lane = self.net.lanes[number]
+        rivals = []
+        for other in self.net.on[lane.processor]:
+            if other != number and self.net.lanes[other].rank >= lane.rank:
+                cost = {j: self.net.jobs[j].cost for j in self.net.lanes[other].jobs}
+                rivals.append(self._rival(number, other, cost))
+        return rivals
+
+    def _slowing(self, number: int) -> list[tuple[Drag, list[RivalLane]]]:
+        """What slows a worker down: the workers of other processors, with the time for which their
+        jobs keep these busy."""
+        net = self.net
+        slowing = []
+        for drag in net.drags[net.lanes[number].processor]:
+            lanes = []
+            for other in drag.lanes:
+                times = net.drags[net.lanes[other].processor]
+                over, under = prod(d.over for d in times), prod(d.under for d in times)
+                cost = {}
+                for j in net.lanes[other].jobs:
+                    cost[j] = -(-net.jobs[j].cost * over // under)
+                lanes.append(self._rival(number, other, cost))
+            slowing.append((drag, lanes))
+        return slowing
+
+    def _rival(self, number: int, other: int, cost: dict[int, int]) -> RivalLane:
+        net = self.net
+        starts = []
+        for j in net.lanes[other].jobs:
+            rounds, within = divmod(net.jobs[j].ready, self.whole)
+            starts.append((within, j, -rounds))
+        starts.sort()
+        jobs = tuple((j, rounds) for _, j, rounds in starts)
+        ready = tuple(within for within, _, _ in starts)
+        cluster = net.clusters[net.lanes[other].cluster]
+        own = net.clusters[net.lanes[number].cluster]
+        assert cluster.offset is not None and own.offset is not None, "a hyperperiod has offsets"
+        kin = cluster is own and net.lanes[number].processor == net.lanes[other].processor
+        return RivalLane(other, jobs, ready, cost, cluster.offset - own.offset, kin)
+
+    def _reach(self, number: int) -> int:
+        """The longest time between the earliest start and the latest end of a job of a worker."""
+        jobs = self.net.jobs
+        return max(self.ends[j] - jobs[j].ready for j in self.net.lanes[number].jobs)
+
+    def _publish(self, number: int) -> bool:
+        if number not in self.reasons:
+            for i in self.net.clusters[number].lanes:
+                self.reach[i] = self._reach(i)
+        return True
+
+    def _too_far(self, j: int, number: int) -> bool:
+        return self.ends[j] - self.net.jobs[j].base > self.longest[number]
+
+    # -- one pass over a cluster -------------------------------------------------------------------
+    def _pass(self, number: int) -> bool:
+        net = self.net
+        cluster = net.clusters[number]
+        for i in cluster.lanes:
+            for rival in self.rivals[i]:
+                if net.lanes[rival.lane].cluster in self.reasons:
+                    self._disturbed(net.lanes[rival.lane].cluster, net.lanes[i].processor)
+        alive: dict[int, list[WindowChain]] = {i: [] for i in cluster.lanes}
+        changed = False
+        for j in cluster.order:
+            job = net.jobs[j]
+            chains = alive[job.worker]
+            if job.arrives is not None or not job.place:
+                arrival = self.arrival(j, cluster)
+                chains = [c for c in chains if job.arrives is None or c.end > job.arrives]
+                if all(c.start < arrival for c in chains):
+                    chains.append(self._chain(j, arrival))
+                alive[job.worker] = chains
+            changed |= self._run(j, chains, job.begin)
+        for i, chains in alive.items():
+            changed |= self._wrap(i, chains)
+        return changed
+
+    def _wrap(self, number: int, chains: list[WindowChain]) -> bool:
+        """Let chains that are still running when the next round may begin run on into it."""
+        changed = False
+        rounds = 0
+        while chains:
+            rounds += 1
+            for chain in chains:
+                chain.rounds = rounds
+            for j in self.net.lanes[number].jobs:
+                arrives = self.net.jobs[j].arrives
+                if arrives is not None:
+                    chains = [c for c in chains if c.end > rounds * self.whole + arrives]
+                if not chains:
+                    break
+                changed |= self._run(j, chains, -NEVER)
+        return changed
+
+    def _run(self, j: int, chains: list[WindowChain], least: int) -> bool:
+        """One more job at the end of chains; True when its end has grown."""
+        latest = least
+        for chain in chains:
+            self._extend(chain, j)
+            end = chain.end - chain.rounds * self.whole
+            if end > latest:
+                latest = end
+            if self.notes is not None and (j not in self.notes or self.notes[j].end < end):
+                self.notes[j] = WindowEnd(chain.first, chain.rounds, chain.start, end)
+        if latest > self.ends[j]:
+            self.ends[j] = latest
+            return True
+        return False
+
+    # -- chains ------------------------------------------------------------------------------------
+    def _chain(self, j: int, start: int) -> WindowChain:
+        number = self.net.jobs[j].worker
+        met = [self._met(rival, start) for rival in self.rivals[number]]
+        slowing = [[self._met(r, start) for r in lanes] for _, lanes in self.slowing[number]]
+        return WindowChain(j, start, start, met, slowing)
+
+    def _met(self, rival: RivalLane, start: int) -> Met:
+        """A rival of which nothing is met yet: those of its jobs that have ended by the start are
+        passed over."""
+        since = start - rival.ahead - self.reach[rival.lane]
+        rounds, within = divmod(since, self.whole)
+        return Met(rival, rounds * len(rival.jobs) + bisect_left(rival.ready, within))
+
+    def _extend(self, chain: WindowChain, j: int) -> None:
+        """One more job at the end of a chain: the least time at which it can surely have ended."""
+        job = self.net.jobs[j]
+        more = chain.tally.add(job.plain, job.curved, 1)
+        chain.own += more
+        chain.parts += job.parts
+        slowing = self.slowing[job.worker]
+        limit = chain.start + self.longest[self.net.lanes[job.worker].cluster] + self.whole
+        end = chain.end + more
+        for met in chain.rivals:
+            if met.held_back:
+                self._start_held_back(chain, met, j)
+        while True:
+            work = chain.own
+            for met in chain.rivals:
+                work += self._taken(chain, met, j, end)
+            if slowing:
+                work = self._slowed(chain, work, end, slowing)
+            if end > limit:
+                self._give_up(job.worker)
+            if chain.start + work <= end:
+                break
+            end = chain.start + work
+        chain.end = end
+
+    def _taken(self, chain: WindowChain, met: Met, j: int, end: int) -> int:
+        """What a rival takes from a chain until a time."""
+        self._meet(chain, met, j, end)
+        return self.taken(chain, met)
+
+    def taken(self, chain: WindowChain, met: Met) -> int:
+        """What a rival takes from a chain, if the chain meets no more of it.
+
+        On a FIFO processor each own sub-task waits for one of a rival worker at most.
+        """
+        sums = self.sums[met.rival.lane]
+        if sums is None:
+            return met.time
+        rounds = -(-met.jobs // len(met.rival.jobs))
+        return min(met.time, Queue(met.rival.lane, (), sums).longest(chain.parts, rounds))
+
+    def _meet(self, chain: WindowChain, met: Met, j: int, end: int) -> None:
+        """Count what a rival can start before a time."""
+        rival = met.rival
+        count = len(rival.jobs)
+        before = end - rival.ahead
+        while True:
+            rounds, place = divmod(met.following, count)
+            if rival.ready[place] + rounds * self.whole >= before:
+                return
+            h, its_round = rival.jobs[place]
+            its_round += rounds
+            if not rival.kin or not self._apart(chain, met, h, its_round, j):
+                self._add(chain, met, h, its_round)
+            met.following += 1
+
+    def _add(self, chain: WindowChain, met: Met, h: int, rounds: int) -> None:
+        """Count a job of a rival."""
+        rival = met.rival
+        left = self.ends[h] + rounds * self.whole + rival.ahead - chain.start
+        if left <= 0:
+            return
+        time = min(rival.cost[h], left)
+        curved = self.net.jobs[h].curved
+        if curved and rival.cost[h] == self.net.jobs[h].cost:
+            ((task, curve, _),) = curved
+            time = met.by_task.setdefault(task, Curbed(curve)).add(time)
+        met.jobs += 1
+        met.time += time
+        if met.counted is not None:
+            met.counted.append((h, time))
+
+    def _apart(self, chain: WindowChain, met: Met, h: int, rounds: int, j: int) -> bool:
+        """Does a job of the same cluster take nothing: has it to end before the chain begins, or
+        can it not start before job `j` has ended? The latter may change with a later job."""
+        if self.order.before(h, rounds, chain.first, 0):
+            return True
+        if self.order.before(j, chain.rounds, h, rounds):
+            met.held_back.append((h, rounds))
+            return True
+        return False
+
+    def _start_held_back(self, chain: WindowChain, met: Met, j: int) -> None:
+        """Count jobs that had to wait for an earlier job of a chain, but not for this one."""
+        held_back, met.held_back = met.held_back, []
+        for h, rounds in held_back:
+            if self.order.before(j, chain.rounds, h, rounds):
+                met.held_back.append((h, rounds))
+            else:
+                self._add(chain, met, h, rounds)
+
+    def _slowed(
+        self,
+        chain: WindowChain,
+        work: int,
+        end: int,
+        slowing: Sequence[tuple[Drag, list[RivalLane]]],
+    ) -> int:
+        """Time that work takes until a time, contention included."""
+        over, under, lost = 1, 1, 0
+        window = end - chain.start
+        for (drag, _), lanes in zip(slowing, chain.slowing, strict=True):
+            over *= drag.over
+            under *= drag.under
+            busy = 0
+            for met in lanes:
+                busy += self._busy(chain, met, end)
+            lost += -(-min(window, busy) * (drag.over - drag.under) // drag.over)
+        return min(work + lost, -(-work * over // under))
+
+    def _busy(self, chain: WindowChain, met: Met, end: int) -> int:
+        """How long a worker keeps its processor busy between the start of a chain and a time."""
+        if self.net.lanes[met.rival.lane].cluster in self.reasons:
+            return NEVER
+        self._meet(chain, met, chain.first, end)
+        return met.time
+
+
+def _longest_period(net: Unfolded, cluster: Cluster) -> int:
+    periods = (net.system.groups[g].period for g in cluster.groups)
+    return int(max(periods) * net.unit)
+
+
+#: A firing of a group: its group, its task and its number in an iteration.
+Firing = tuple[int, int, int]
+#: What a firing waits for, or what waits for it: firings, and how many iterations are between them.
+Arcs = dict[Firing, dict[Firing, int]]
+
+
+class _Precedence:
+    """Which jobs of workers that share a processor have to end before others of their group start.
+
+    An iteration of a firing waits for itself or for earlier ones of others. What would wait for a
+    later one does not count: that need not exist.
+    """
+
+    def __init__(self, net: Unfolded) -> None:
+        self.net = net
+        #: By an earlier and a later firing: the least number of iterations between them.
+        self.lags: dict[tuple[Firing, Firing], int] = {}
+        pairs = list(self._pairs())
+        if not pairs:
+            return
+        waits = self._waits()
+        followers: Arcs = {firing: {} for firing in waits}
+        for firing, before in waits.items():
+            for other, lag in before.items():
+                followers[other][firing] = lag
+        for fewer, others in pairs:
+            wanted = {self._firing(j) for j in others}
+            for firing in {self._firing(j) for j in fewer}:
+                for other, lag in _distances(waits, firing).items():
+                    if other in wanted:
+                        self.lags[other, firing] = lag
+                for other, lag in _distances(followers, firing).items():
+                    if other in wanted:
+                        self.lags[firing, other] = lag
+
+    def before(self, earlier: int, its_round: int, later: int, in_round: int) -> bool:
+        """Has the one job, of that round, to end before the other one starts?"""
+        lag = self.lags.get((self._firing(earlier), self._firing(later)))
+        if lag is None:
+            return False
+        return self._iteration(earlier, its_round) <= self._iteration(later, in_round) - lag
+
+    def _firing(self, j: int) -> Firing:
+        job = self.net.jobs[j]
+        return job.group, job.task, job.firing
+
+    def _iteration(self, j: int, rounds: int) -> int:
+        job = self.net.jobs[j]
+        period = int(self.net.system.groups[job.group].period * self.net.unit)
+        whole = self.net.clusters[self.net.lanes[job.worker].cluster].round
+        return (job.base + rounds * whole) // period
+
+    def _pairs(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+        """The jobs of two workers of a cluster on one processor, of the one with fewer first."""
+        for lanes in self.net.on:
+            for i, k in combinations(lanes, 2):
+                one, other = self.net.lanes[i], self.net.lanes[k]
+                if one.cluster == other.cluster:
+                    fewer, more = sorted((one.jobs, other.jobs), key=len)
+                    yield fewer, more
+
+    def _waits(self) -> Arcs:
+        """What each firing waits for, in all iterations alike."""
+        turns: dict[Firing, dict[Firing, int]] = {}
+        waits: Arcs = {self._firing(j): {} for j in range(len(self.net.jobs))}
+        for j, job in enumerate(self.net.jobs):
+            own = self._firing(j)
+            for wait in (*job.waits, *job.same):
+                waits[own][self._firing(wait.job)] = self._lag(j, wait)
+            if job.turn is not None:
+                before = turns.setdefault(own, {})
+                other = self._firing(job.turn.job)
+                before[other] = max(before.get(other, 0), self._lag(j, job.turn))
+        for own, before in turns.items():
+            if len(before) == 1:
+                ((other, lag),) = before.items()
+                waits[own][other] = min(lag, waits[own].get(other, lag))
+        return waits
+
+    def _lag(self, j: int, wait: JobWait) -> int:
+        return self._iteration(j, 0) - self._iteration(wait.job, -wait.lag)
+
+
+def _distances(arcs: Arcs, start: Firing) -> dict[Firing, int]:
+    """The fewest iterations between `start` and each firing that it leads to (Dijkstra 1959)."""
+    distances: dict[Firing, int] = {}
+    waiting = [(0, start)]
+    while waiting:
+        distance, firing = heapq.heappop(waiting)
+        if firing in distances:
+            continue
+        distances[firing] = distance
+        for other, lag in arcs[firing].items():
+            if other not in distances:
+                heapq.heappush(waiting, (distance + lag, other))
+    return distances
