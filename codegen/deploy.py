@@ -25,7 +25,7 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
-from .kinds import CodeSite, Helpers, kind_of
+from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
 from .memory import planned
 from .parts import split
@@ -265,7 +265,7 @@ def _number(value: Fraction) -> int | float:
 
 
 def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
-    code = kind_of(task, site).make(task, site)
+    code = made_for(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
     return DeployedTask(

@@ -133,6 +133,8 @@ class _Frame:
 
 
 class _Side(Code):
+    exact = False
+
     def __init__(self, cut: Cut) -> None:
         self.cut = cut
         self._parts: List[LoadedSession] = []

@@ -312,6 +312,7 @@ def end_lanes() -> None:
 class OnDevice(Code):
     """Code for a GPU or DLA. `twin` does the same on a CPU."""
 
+    exact = False
     #: What addresses of inputs have to be multiples of, in bytes: kernels may read vectors.
     alignment = 16
 

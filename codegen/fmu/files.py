@@ -100,7 +100,7 @@ def _written(jinja: Environment, made: FmuUnit, sources: tuple[str, ...], folder
             "script": "build.py",
             "called": "fmu",
             "holds": "The tasks of the unit that this library belongs to.",
-            "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())),
+            "needed": ("cffi", "numpy", *made.libraries),
             "sources": sources,
             # Python keeps functions of the library even after a simulator has closed it.
             "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],

@@ -14,7 +14,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.codegen.deploy import Deployed
-from flowc.codegen.kinds.engine import EngineCode
+from flowc.codegen.kinds.kind import DeviceMemory
 from flowc.codegen.memory import shared_arenas
 from flowc.driver.measure import band_costs
 from flowc.driver.plan import memory
@@ -370,8 +370,7 @@ def test_engines_are_held_against_the_memory_of_their_gpu(devices: Path) -> None
 
 def test_states_share_arenas() -> None:
     """By hand: two workers in one state, one in the other, and what ends at a CPU has none."""
-    codes = {n: EngineCode("n", (), (), 1, "tensorrt", (("gpu", "gpu", 0),), "fp32", False, "", "", 10, size)
-             for n, size in (("a", 5), ("b", 7), ("c", 9))}  # fmt: skip
+    codes = {n: DeviceMemory(10, size, ("gpu",)) for n, size in (("a", 5), ("b", 7), ("c", 9))}
 
     def worker(*tasks: str, processor: str = "gpu") -> DeployedWorker:
         return DeployedWorker(
