@@ -93,17 +93,16 @@ def _identifiers(deployment: Deployment) -> tuple[Identifiers, Identifiers]:
 
 def _crossing(crossing: DeployedCrossing, task_ids: Identifiers) -> str:
     """The call in main.py for a channel between two parts."""
-    call = "sends" if crossing.outgoing else "receives"
+    call = "sends_to" if crossing.outgoing else "receives_from"
     arguments = [
         str(crossing.number),
         task_ids[crossing.task],
         literal(crossing.port),
-        literal(crossing.peer),
         literal(crossing.other),
         literal(crossing.channel.name),
         f"capacity={crossing.channel.capacity}{initial_tokens(crossing.channel)}",
     ]
-    return f"{call}({', '.join(arguments)})"
+    return f"{call}({literal(crossing.peer)}).channel({', '.join(arguments)})"
 
 
 def _app(app: DeployedApp, app_ids: Identifiers, task_ids: Identifiers) -> dict[str, Any]:

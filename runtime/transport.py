@@ -80,6 +80,28 @@ class RemoteEnd(NamedTuple):
     values: Sequence[float]
 
 
+class RemoteChannels:
+    """Collects the channels between this part and `peer` in one direction."""
+
+    def __init__(self, ends: List[RemoteEnd], leaves: bool, peer: str) -> None:
+        self._ends, self._leaves, self._peer = ends, leaves, peer
+
+    def channel(
+        self,
+        number: int,
+        task: Task,
+        port: str,
+        other: str,
+        name: str,
+        capacity: int,
+        delay: int = 0,
+        values: Sequence[float] = (),
+    ) -> None:
+        """A channel between a task of this part and the task `other` of the peer."""
+        end = (number, task, port, self._peer, other, name, capacity, delay, values)
+        self._ends.append(RemoteEnd(self._leaves, *end))
+
+
 class Transport:
     """What a part knows of the others, and the thread that hears them.
 
@@ -121,39 +143,13 @@ class Transport:
         self.given: Optional[Dict[str, Any]] = None
 
     # -- construction ------------------------------------------------------------------------------
-    def sends(
-        self,
-        number: int,
-        task: Task,
-        output: str,
-        peer: str,
-        other: str,
-        name: str,
-        capacity: int,
-        delay: int = 0,
-        values: Sequence[float] = (),
-    ) -> None:
-        """A channel to the task `other` of another part; its initial tokens lie there."""
-        self.remote_ends.append(
-            RemoteEnd(True, number, task, output, peer, other, name, capacity, delay, values)
-        )
+    def sends_to(self, peer: str) -> "RemoteChannels":
+        """The channels to another part; their initial tokens lie there."""
+        return RemoteChannels(self.remote_ends, True, peer)
 
-    def receives(
-        self,
-        number: int,
-        task: Task,
-        input: str,
-        peer: str,
-        other: str,
-        name: str,
-        capacity: int,
-        delay: int = 0,
-        values: Sequence[float] = (),
-    ) -> None:
-        """A channel from the task `other` of another part."""
-        self.remote_ends.append(
-            RemoteEnd(False, number, task, input, peer, other, name, capacity, delay, values)
-        )
+    def receives_from(self, peer: str) -> "RemoteChannels":
+        """The channels from another part."""
+        return RemoteChannels(self.remote_ends, False, peer)
 
     def unready(self) -> str:
         """Why a part cannot run as it was started; empty if it can."""

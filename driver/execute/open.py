@@ -8,13 +8,13 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import Diagnostic, Errors
-from ..build.build import build
-from ..text.check import Report
+from ..build.build import BuildOptions, build_with
 
 if TYPE_CHECKING:
     from ...runtime.embed import Running
@@ -22,30 +22,33 @@ if TYPE_CHECKING:
 _loading = threading.Lock()
 
 
-def open_program(
-    path: str | Path,
-    output: str | Path | None = None,
-    *,
-    platform: str = "host",
-    force: bool = False,
-    report: Report | None = None,
-    frames: int | None = None,
-    full_speed: bool = False,
-    twin: bool = False,
-    watchdog: float = 60.0,
-    settings: Sequence[str] = (),
-) -> Running:
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How a program in this process runs; see the options of `main.py`."""
+
+    frames: int | None = None
+    full_speed: bool = False
+    twin: bool = False
+    watchdog: float = 60.0
+    settings: Sequence[str] = ()
+
+
+def open_program(path: str | Path, output: str | Path | None = None, **asked: Any) -> Running:
     """Start a program in threads of this process: a build directory, or a text, which is built
     first if needed.
 
-    The first options are those of `build`, the others those of `main.py`. Raises Errors of the
-    build, `Failed` (of the program's own copy of the runtime) if it cannot start, and ValueError
-    for invalid `settings`.
+    `asked` are fields of `BuildOptions` and of `OpenOptions`. Raises Errors of the build, `Failed`
+    (of the program's own copy of the runtime) if it cannot start, and ValueError for invalid
+    `settings`.
     """
+    building = BuildOptions.taken_from(asked)
+    how = OpenOptions(**asked)
     directory = Path(path)
     if not directory.is_dir():
-        directory = build(path, output, platform=platform, force=force, report=report).directory
-    running: Running = _package(directory).open(frames, full_speed, twin, watchdog, settings)
+        directory = build_with(building, path, output).directory
+    running: Running = _package(directory).open(
+        how.frames, how.full_speed, how.twin, how.watchdog, how.settings
+    )
     return running
 
 
