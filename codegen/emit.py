@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..machines.board import LEAST_NUMPY
-from ..model.application import Task
 from ..model.deployment import Deployment
 from .carried import RUNTIME, carried
 from .deploy import Deployed
@@ -23,7 +22,7 @@ from .libraries import Library, distinct
 from .main_text import main_text, words_of
 from .names import identifiers
 from .printing import printing
-from .sources import Plan
+from .sources import CTask, Plan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -38,9 +37,8 @@ ALWAYS = ("embed", "harness", "outcomes")
 def emit(deployed: Deployed) -> Plan:
     """The files of a build, with its parts for several machines."""
     plan = _whole(deployed)
-    for part in deployed.parts:
-        assert part.deployment.part is not None
-        folder = folder_of(part.deployment.part.machine)
+    for machine, part in deployed.parts.items():
+        folder = folder_of(machine)
         for path, data in _part(part).items():
             plan[f"{folder}/{path}"] = data
     return dict(sorted(plan.items()))
@@ -97,13 +95,14 @@ def _scripts(kind: Kind, jinja: Environment, deployment: Deployment) -> Plan:
     return {} if kind.scripts is None else kind.scripts(jinja, deployment)
 
 
-def _in_c(c_tasks: Mapping[str, tuple[Task, ...]], jinja: Environment) -> Plan:
+def _in_c(c_tasks: Mapping[str, tuple[CTask, ...]], jinja: Environment) -> Plan:
     """What C sources need beside them: headers, what fires them, and a script that compiles."""
     plan: Plan = {FIRINGS: (RUNTIME / "firings.c").read_bytes()}
     units = [_command(FIRINGS)]
     for source, tasks in sorted(c_tasks.items()):
         stem = source.rsplit(".", 1)[0]
-        plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
+        text = header(Path(source).name, [c.task for c in tasks], jinja)
+        plan[f"{stem}.flow.h"] = text.encode()
         units.append(_command(source))
     plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
     return plan

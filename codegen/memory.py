@@ -82,9 +82,9 @@ def _blocks(networks: Mapping[str, CpuMemory]) -> dict[str, int] | None:
 def _buffers(
     workers: Iterable[DeployedWorker], blocks: Mapping[str, int], networks: Mapping[str, CpuMemory]
 ) -> int:
-    """Of each worker the largest block. One that fires networks with an arena takes memory for the
+    """Of each worker the largest block. One that fires networks in bands takes memory for the
     largest arena, whichever it fires."""
-    arenas = {name: n.arena for name, n in networks.items() if n.arena}
+    arenas = {name: n.arena for name, n in networks.items() if n.arena is not None}
     largest = max(arenas.values(), default=0)
     total = 0
     for worker in workers:

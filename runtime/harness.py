@@ -6,10 +6,10 @@ the same source data, and compares what reached each task.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import unittest
+from importlib.machinery import SourceFileLoader
 from math import prod
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from .ends import feed
 from .graph import FOREVER, App, Task
 from .lifecycle import execute
+from .modules import made_by
 from .program import Program
 from .reference import Reference, every, load_deployment, merged
 from .report import report
@@ -104,12 +105,9 @@ class RecordedRun:
 
 def build(home: str) -> Program:
     """The program of a directory."""
-    spec = importlib.util.spec_from_file_location(
-        "program_under_test", os.path.join(home, "main.py")
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = SourceFileLoader("program_under_test", os.path.join(home, "main.py"))
+    module = made_by(loader)
+    loader.exec_module(module)
     return module.program()  # type: ignore[no-any-return]
 
 

@@ -57,7 +57,7 @@ def files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFiles:
     for name, source in units.items():
         beside = f"{source.rsplit('.', 1)[0]}.flow.h"
         fixed[f"sources/{beside}"] = header(
-            Path(source).name, deployed.c_tasks[source], jinja
+            Path(source).name, [c.task for c in deployed.c_tasks[source]], jinja
         ).encode()
         lines = jinja.get_template("fmu/unit.c.j2").render(header=beside, source=source)
         fixed[f"sources/{name}"] = lines.encode()

@@ -34,6 +34,7 @@ from ..kinds.c import CCode
 from ..kinds.python import PythonCode
 from ..libraries import Library, distinct
 from ..names import identifiers
+from ..sources import CTask
 from .variables import Variable, variables
 
 #: Runs of the order on one line of the table.
@@ -153,7 +154,7 @@ class _Code:
     """Collects the members of the instance while the code of tasks is generated."""
 
     def __init__(
-        self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[Any, ...]]
+        self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[CTask, ...]]
     ) -> None:
         self._app, self._ids, self._c_tasks = app, ids, c_tasks
         self._tasks = {t.name: t for t in app.tasks}
@@ -352,8 +353,7 @@ class _Code:
         message."""
         found: dict[str, dict[str, object]] = {}
         for tasks in self._c_tasks.values():
-            for task in tasks:
-                code = task.implementation_on("cpu")
+            for code in (c.code for c in tasks):
                 there = c_functions(Path(code.path))
                 for end, kind in (
                     ("init", f"void *(*)(const {code.symbol}_params *)"),

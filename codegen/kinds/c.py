@@ -9,6 +9,7 @@ from fractions import Fraction
 from ...model.application import Implementation, Parameter, Task
 from ...model.deployment import DataFile, Plain
 from ..names import literal, option
+from ..sources import CTask
 from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, plain, value_text
 
 
@@ -49,7 +50,7 @@ def parameter_type(value: Parameter) -> str:
 def c_code(task: Task, code: Implementation, site: CodeSite) -> CCode:
     """The code of an implementation."""
     source = site.sources.place_c(code.path)
-    site.c_tasks.setdefault(source, []).append(task)
+    site.c_tasks.setdefault(source, []).append(CTask(task, code))
     typed = tuple((n, parameter_type(v), plain(v, site.sources)) for n, v in task.parameters)
     state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
     return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)

@@ -21,7 +21,7 @@ from ...model.platform import Kind as ProcessorKind
 from ...model.platform import Platform
 from ..libraries import Library
 from ..names import literal
-from ..sources import Plan, Sources
+from ..sources import CTask, Plan, Sources
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,13 +41,13 @@ class CpuMemory:
     """Bytes of a network on CPUs. `weights` are those of each file, `block` those between layers in
     one firing of a worker (None: unknown).
 
-    `arena` is shared by all firings in bands of a worker, which keep `kept`; `sessions` are what
-    ONNX Runtime keeps for each plan of bands.
+    A network in bands has an `arena`, which all of them on a worker share; its firings keep `kept`,
+    and `sessions` are what ONNX Runtime keeps for each plan.
     """
 
     weights: tuple[tuple[str, int | None], ...]
     block: int | None
-    arena: int = 0
+    arena: int | None = None
     kept: int = 0
     sessions: tuple[tuple[str, int], ...] = ()
 
@@ -137,7 +137,7 @@ class CodeSite:
     place: Placement
     sources: Sources
     helpers: Helpers
-    c_tasks: dict[str, list[Task]]
+    c_tasks: dict[str, list[CTask]]
     alone: bool
     batch: int
     arena: int | None = None

@@ -4,16 +4,17 @@ folder."""
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import Diagnostic, Errors
+from ...runtime.modules import made_by
 from ..build.build import BuildOptions, build_with
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ def open_program(path: str | Path, output: str | Path | None = None, **asked: An
     `settings`.
     """
     building = BuildOptions.taken_from(asked)
-    how = OpenOptions(**asked)
+    options = OpenOptions(**asked)
     directory = Path(path)
     if not directory.is_dir():
         directory = build_with(building, path, output).directory
     running: Running = _package(directory).open(
-        how.frames, how.full_speed, how.twin, how.watchdog, how.settings
+        options.frames, options.full_speed, options.twin, options.watchdog, options.settings
     )
     return running
 
@@ -64,13 +65,10 @@ def _package(directory: Path) -> ModuleType:
     with _loading:
         if name in sys.modules:
             return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(
-            name, init, submodule_search_locations=[str(directory)]
-        )
-        assert spec is not None and spec.loader is not None
-        package = sys.modules[name] = importlib.util.module_from_spec(spec)
+        loader = SourceFileLoader(name, str(init))
+        package = sys.modules[name] = made_by(loader, folder=str(directory))
         try:
-            spec.loader.exec_module(package)
+            loader.exec_module(package)
         except BaseException:
             del sys.modules[name]
             raise

@@ -397,7 +397,7 @@ def write_program(
     root = "" if robot is None else robot.root(deployed.deployment)
     try:
         c_tasks = {root: deployed.c_tasks}
-        for own in deployed.parts:
+        for own in deployed.parts.values():
             part = own.deployment.part
             if part is not None:
                 c_tasks[f"{root}{folder_of(part.machine)}"] = own.c_tasks

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         DeviceKernel,
         DeviceStream,
         Memory,
+        PinnedMemory,
         include_folders,
     )
 else:
@@ -50,7 +51,8 @@ else:
     _face = sys.modules.get("runtime.cuda")
     if _face is None or _face.__name__ != "runtime.cuda":
         _face = importlib.import_module("flowc.runtime.cuda")
-    Cuda, CudaError, Memory = _face.Cuda, _face.CudaError, _face.Memory
+    Cuda, CudaError = _face.Cuda, _face.CudaError
+    Memory, PinnedMemory = _face.Memory, _face.PinnedMemory
     DeviceEvent, DeviceGraph = _face.DeviceEvent, _face.DeviceGraph
     DeviceKernel, DeviceStream = _face.DeviceKernel, _face.DeviceStream
     include_folders = _face.include_folders
@@ -454,11 +456,11 @@ class StandIn(Cuda):
         block = self._allocate(nbytes, pinned=False)
         return Memory(block.address, nbytes)
 
-    def pinned(self, nbytes: int) -> Memory:
+    def pinned(self, nbytes: int) -> PinnedMemory:
         block = self._allocate(nbytes, pinned=True)
         host = block.bytes.view(PinnedArray)
         host._cuda = self
-        return Memory(block.address, nbytes, host)
+        return PinnedMemory(block.address, nbytes, host)
 
     def _allocate(self, nbytes: int, pinned: bool) -> Block:
         self.check()
