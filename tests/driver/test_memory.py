@@ -56,7 +56,7 @@ def show(y):
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A camera, a stack of convolutions, and somebody who looks; a profile says what they take."""
+    """A camera, a stack of convolutions, and a sink; a profile says what they take."""
     monkeypatch.setattr(memory, "SEARCHING", 0.12)
     monkeypatch.setattr(searching, "MOST_SIZES", 4)
     # Sessions would be larger than a network as small as this.

@@ -303,7 +303,7 @@ def test_a_report_can_run_the_program_first(
 
 
 def test_data_is_from_the_commands_that_make_it(ran: Ran, tmp_path: Path) -> None:
-    """With all that a mapping supposes; times of another tool were measured by nobody."""
+    """With all that a mapping supposes; times of another tool were not measured by flowc."""
     flow = (
         Path(
             shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))
