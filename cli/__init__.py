@@ -15,7 +15,7 @@ import typer
 
 from .. import __version__
 from ._common import Terminated, verb
-from ._formats import Verbs, completed
+from ._formats import LateVerb, Verbs, completed
 from .analyze import analyze
 from .build import build, build_with_formats
 from .check import check
@@ -65,9 +65,9 @@ app.command()(verb(doctor))
 app.command()(verb(explain))
 
 Verbs.late = {
-    "build": lambda: verb(build_with_formats()),
-    "import": lambda: verb(import_with_formats()),
-    "export": lambda: verb(export_with_formats()),
+    "build": LateVerb(lambda: verb(build_with_formats()), frozenset({"--target", "-h", "--help"})),
+    "import": LateVerb(lambda: verb(import_with_formats())),
+    "export": LateVerb(lambda: verb(export_with_formats())),
 }
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound
     from ..model.scenario import State
     from ..search.deadline.outcome import FewestCores
+    from ..search.deadline.verdict import MappingVerdict
 
 
 def joint_table(joint: Joint) -> str:
@@ -22,8 +23,8 @@ def joint_table(joint: Joint) -> str:
     answer."""
     from ..runtime.report import columns
 
-    groups = joint.mapping.groups
-    if not groups:
+    groups, verdict = joint.mapping.groups, joint.outcome.verdict
+    if not groups or verdict is None:
         return f"{_search(joint)}\n{_nothing_found(joint)}"
     ran = any(group.frames for group in groups)
     tables = [
@@ -38,7 +39,7 @@ def joint_table(joint: Joint) -> str:
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
             " program could have computed: bounds\nand what was seen are those of such a machine"
         )
-    tables.append(_search(joint) + "\n" + _optimality(joint))
+    tables.append(_search(joint) + "\n" + _optimality(joint, verdict))
     if joint.doubt:
         tables.append(
             f"no bounds are known for the program itself; these assume other orders: {joint.doubt}"
@@ -147,12 +148,12 @@ def _nothing_found(joint: Joint) -> str:
     return "no mapping that keeps all deadlines was found in this time"
 
 
-def _optimality(joint: Joint) -> str:
+def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
+    """The maximum utilization by the `verdict` of the search, and how good it is."""
     outcome = joint.outcome
-    assert outcome.verdict is not None
     times = "" if joint.program is None else "by the times of the profile, "
-    said = f"{times}maximum utilization {float(outcome.verdict.maximum):.4%}"
-    if not outcome.verdict.feasible:
+    said = f"{times}maximum utilization {float(verdict.maximum):.4%}"
+    if not verdict.feasible:
         return f"{said}: {_nothing_found(joint)}"
     if outcome.spared is not None:
         other = f"{float(outcome.spared):.4%} would be possible (`--objective utilization`)"
@@ -330,17 +331,13 @@ def why_elsewhere(states: States, name: str) -> list[str]:
 
 def _variants(states: States, name: str) -> str:
     """The best variants that were found."""
-    scenario = states.valid.system.scenario
-    assert scenario is not None
-    said = scenario.state(name).best_in_words()
+    said = states.valid.scenario.state(name).best_in_words()
     return f": {said}" if said else ""
 
 
 def why_no_better(states: States, name: str) -> list[str]:
     """Why a state has no more accurate variants."""
-    scenario = states.valid.system.scenario
-    assert scenario is not None
-    state, lines = scenario.state(name), []
+    state, lines = states.valid.scenario.state(name), []
     for refused in states.refused:
         if refused.state != name:
             continue
@@ -364,9 +361,7 @@ def why_rates(states: States, name: str) -> list[str]:
 
 
 def _best_as_data(states: States, name: str) -> dict[str, Any]:
-    scenario = states.valid.system.scenario
-    assert scenario is not None
-    state = scenario.state(name)
+    state = states.valid.scenario.state(name)
     if not state.best:
         return {}
     refused = []

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,29 +28,37 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Described = tuple["Option", str]
 
 
+@dataclass(frozen=True, slots=True)
+class LateVerb:
+    """A verb that `complete` completes when it is called with one of these `words` (None: always)
+    on its command line."""
+
+    complete: Callable[[], Callable[..., None]]
+    words: frozenset[str] | None = None
+
+    def needed_by(self, line: Iterable[str]) -> bool:
+        """Does this command line need the complete verb?"""
+        return self.words is None or any(word.partition("=")[0] in self.words for word in line)
+
+
 class Verbs(TyperGroup):
     """Verbs, some of which are completed when they are called."""
 
-    #: By the name of a verb: what makes the complete one.
-    late: Mapping[str, Callable[[], Callable[..., None]]] = {}
+    #: By the names of verbs.
+    late: Mapping[str, LateVerb] = {}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         from ..model.diagnostic import Errors
 
         name, command, rest = super().resolve_command(ctx, args)
-        if name is not None and name in self.late and not _is_plain_build(name, rest):
+        late = None if name is None else self.late.get(name)
+        if name is not None and late is not None and late.needed_by(rest):
             # The verb itself reports formats that cannot be loaded.
             with contextlib.suppress(Errors):
                 alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                alone.command(name)(self.late[name]())
+                alone.command(name)(late.complete())
                 command = typer.main.get_command(alone)
         return name, command, rest
-
-
-def _is_plain_build(name: str, words: list[str]) -> bool:
-    """A build that names no target needs no formats of other tools: looking for them takes time."""
-    named = any(word.startswith("--t") or word in ("-h", "--help") for word in words)
-    return name == "build" and not named
 
 
 def completed(

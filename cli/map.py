@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
     from ..driver.solve.request import WhatIf
 
 
+@dataclass(frozen=True, slots=True)
+class SiteOptions:
+    """The platform, and the machines that measure what is not known of it."""
+
+    no_measure: NoMeasure = False
+    platform: OnPlatform = "host"
+    board: Boards = None
+    board_python: BoardPython = "python3"
+
+
 @grouped
 def map_(
     file: Text,
@@ -41,10 +52,8 @@ def map_(
         Path | None,
         typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False),
     ] = None,
-    no_measure: NoMeasure = False,
-    platform: OnPlatform = "host",
-    board: Boards = None,
-    board_python: BoardPython = "python3",
+    *,
+    site: SiteOptions,
     as_json: Json = False,
 ) -> int:
     """Search where everything should run, and keep the answer. `build` and `run` use it.
@@ -63,14 +72,14 @@ def map_(
     if gantt is not None:
         require("matplotlib", "plots", "`--gantt`")
     with (
-        hosts_of(board, board_python) as host,
+        hosts_of(site.board, site.board_python) as host,
         search_workers_of(wanted.workers, wanted.cluster) as search_workers,
     ):
         asked |= {
-            "platform": platform,
+            "platform": site.platform,
             "host": host,
             "search_workers": search_workers,
-            "measure": not no_measure,
+            "measure": not site.no_measure,
             "on_measure": measuring,
             "report": progress,
         }

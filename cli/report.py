@@ -53,6 +53,7 @@ def report(
     that are named. The page needs no network; for missing results it names the command that
     computes them.
     """
+    from ..driver.show.reporting import NewRun, RunFiles
     from ..driver.show.reporting import report as driver_report
     from ..report.page import page
 
@@ -60,16 +61,10 @@ def report(
         raise typer.BadParameter(
             "name the files of a run, or give --run, not both", param_hint="--run"
         )
-    reported = driver_report(
-        file,
-        platform=platform,
-        frames=run,
-        run_file=run_file,
-        trace_file=trace_file,
-        compare=compare,
-        on_measure=measuring,
-        progress=progress,
-    )
+    source: NewRun | RunFiles = RunFiles(run_file, trace_file)
+    if run is not None:
+        source = NewRun(run, measuring, progress)
+    reported = driver_report(file, platform=platform, run=source, compare=compare)
     show_diagnostics(reported.diagnostics, {})
     if as_json:
         print(reported.document.to_json(indent=1))

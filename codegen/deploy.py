@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,11 +25,11 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
-from .kinds import CodeSite, Helpers, kind_of
+from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
 from .memory import planned
 from .parts import split
-from .sources import Plan, Sources
+from .sources import CTask, Plan, Sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Deployed:
     """A deployment, the application's files it needs, and the C sources with the tasks that use
     them.
 
-    For several machines, `parts` has the tasks of each machine.
+    For several machines, `parts` has the tasks of each machine by its name.
     """
 
     deployment: Deployment
     files: Plan
-    c_tasks: dict[str, tuple[Task, ...]]
-    parts: tuple[Deployed, ...] = ()
+    c_tasks: dict[str, tuple[CTask, ...]]
+    parts: dict[str, Deployed] = field(default_factory=dict)
 
 
 def missing(system: System) -> tuple[Diagnostic, ...]:
@@ -181,11 +181,11 @@ def deploy(
         platform.tensorrt,
         planned(apps, threads.workers),
     )
-    parts = []
-    for part in split(whole, platform):
+    parts = {}
+    for machine, part in split(whole, platform):
         of_part = build.tasks({t.name for t in part.tasks})
-        parts.append(Deployed(part, of_part.sources.plan, of_part.units))
-    return Deployed(whole, everything.sources.plan, everything.units, tuple(parts))
+        parts[machine] = Deployed(part, of_part.sources.plan, of_part.units)
+    return Deployed(whole, everything.sources.plan, everything.units, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +194,10 @@ class _Tasks:
 
     tasks: dict[str, DeployedTask]
     sources: Sources
-    c_tasks: dict[str, list[Task]]
+    c_tasks: dict[str, list[CTask]]
 
     @property
-    def units(self) -> dict[str, tuple[Task, ...]]:
+    def units(self) -> dict[str, tuple[CTask, ...]]:
         """The C sources with the tasks that use them."""
         return {source: tuple(tasks) for source, tasks in self.c_tasks.items()}
 
@@ -265,7 +265,7 @@ def _number(value: Fraction) -> int | float:
 
 
 def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
-    code = kind_of(task, site).make(task, site)
+    code = made_for(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
     return DeployedTask(

@@ -30,7 +30,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
     incoming, outgoing = [e for e in ends if e.incoming], [e for e in ends if not e.incoming]
     plan = dict(program)
     nodes = []
-    for part in deployed.parts or (deployed,):
+    for part in deployed.parts.values() or (deployed,):
         machine = None if part.deployment.part is None else part.deployment.part.machine
         folder = "" if machine is None else f"{folder_of(machine)}/"
         own = own_ends(ends, part.deployment)

@@ -9,27 +9,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..machines.board import LEAST_NUMPY
-from ..machines.whoami import version_of
-from ..model.application import Task
 from ..model.deployment import Deployment
 from .carried import RUNTIME, carried
 from .deploy import Deployed
 from .in_c import FIRINGS, compile_command, header, shell_word
-from .kinds import KINDS, BuildCode, tensorrt
+from .kinds import KINDS, Kind, code_of
 from .kinds.border import BorderCode
+from .libraries import Library, distinct
 from .main_text import main_text, words_of
 from .names import identifiers
 from .printing import printing
-from .sources import Plan
+from .sources import CTask, Plan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: The oldest version with which programs run, the same as flowc's own.
-LEAST_ONNXRUNTIME = "1.17"
 #: The first pyzmq with wheels for all machines of parts, from Python 3.8 on ARM on.
 LEAST_PYZMQ = "25"
 #: Modules of the runtime that programs need beside what main.py names: the harness, and `open` of
@@ -40,9 +37,8 @@ ALWAYS = ("embed", "harness", "outcomes")
 def emit(deployed: Deployed) -> Plan:
     """The files of a build, with its parts for several machines."""
     plan = _whole(deployed)
-    for part in deployed.parts:
-        assert part.deployment.part is not None
-        folder = folder_of(part.deployment.part.machine)
+    for machine, part in deployed.parts.items():
+        folder = folder_of(machine)
         for path, data in _part(part).items():
             plan[f"{folder}/{path}"] = data
     return dict(sorted(plan.items()))
@@ -89,20 +85,24 @@ def _whole(deployed: Deployed) -> Plan:
         modules.append("recording")
     plan |= carried(words_of(deployment), modules)
     for kind in KINDS:
-        if kind.scripts is not None:
-            plan |= kind.scripts(jinja, deployment)
+        plan |= _scripts(kind, jinja, deployment)
     if deployed.c_tasks:
         plan |= _in_c(deployed.c_tasks, jinja)
     return plan
 
 
-def _in_c(c_tasks: Mapping[str, tuple[Task, ...]], jinja: Environment) -> Plan:
+def _scripts(kind: Kind, jinja: Environment, deployment: Deployment) -> Plan:
+    return {} if kind.scripts is None else kind.scripts(jinja, deployment)
+
+
+def _in_c(c_tasks: Mapping[str, tuple[CTask, ...]], jinja: Environment) -> Plan:
     """What C sources need beside them: headers, what fires them, and a script that compiles."""
     plan: Plan = {FIRINGS: (RUNTIME / "firings.c").read_bytes()}
     units = [_command(FIRINGS)]
     for source, tasks in sorted(c_tasks.items()):
         stem = source.rsplit(".", 1)[0]
-        plan[f"{stem}.flow.h"] = header(Path(source).name, tasks, jinja).encode()
+        text = header(Path(source).name, [c.task for c in tasks], jinja)
+        plan[f"{stem}.flow.h"] = text.encode()
         units.append(_command(source))
     plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
     return plan
@@ -116,31 +116,25 @@ def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> by
     """What a program is and how it is started: by itself, or as a node of a `robot`, with its
     `start` commands."""
     deployment = deployed.deployment
-    text = printing().get_template("python/README.md.j2")
-    words = {
-        "c_sources": deployed.c_tasks,
-        "tensorrt": tensorrt.stages(deployment),
-        "robot": robot,
-        "start": start,
-    }
+    jinja = printing()
+    text = jinja.get_template("python/README.md.j2")
+    steps: list[str] = []
+    for kind in KINDS:
+        if _scripts(kind, jinja, deployment):
+            steps += kind.steps
+    words = {"c_sources": deployed.c_tasks, "steps": steps, "robot": robot, "start": start}
     needs, ends = _needs(deployment), _ends(deployment)
     return text.render(
         deployment=deployment, needs=needs, ends=ends, on_device=_on_device(deployment), **words
     ).encode()
 
 
-def _codes(deployment: Deployment) -> list[BuildCode]:
-    return [cast(BuildCode, t.code) for t in deployment.tasks]
-
-
-def _libraries(deployment: Deployment) -> list[str]:
-    """The inference libraries of a program."""
-    libraries: dict[str, None] = {}
-    for code in _codes(deployment):
-        libraries |= dict.fromkeys(code.libraries(deployment))
-    if "onnxruntime-gpu" in libraries:  # it includes the other
-        libraries.pop("onnxruntime", None)
-    return sorted(libraries, key=lambda name: not name.startswith("onnxruntime"))
+def _libraries(deployment: Deployment) -> list[Library]:
+    """The libraries that the code of a program needs."""
+    libraries: list[Library] = []
+    for task in deployment.tasks:
+        libraries += code_of(task).libraries(deployment)
+    return distinct(libraries)
 
 
 def _needs(deployment: Deployment) -> str:
@@ -148,29 +142,17 @@ def _needs(deployment: Deployment) -> str:
     names = ["numpy"]
     if deployment.part is not None:
         names.append("pyzmq")
-    names += _libraries(deployment)
-    if _on_device(deployment):
-        names.append("cuda-python or PyCUDA")
+    names += [library.name for library in _libraries(deployment)]
     return ", ".join(names)
 
 
 def _requirements(deployment: Deployment) -> list[str]:
-    """The same for pip. The version of ONNX Runtime is that of this machine, if Python is at least
-    as new as here."""
+    """The same for pip."""
     lines = [f"numpy>={LEAST_NUMPY}"]
     if deployment.part is not None:
         lines.append(f"pyzmq>={LEAST_PYZMQ}")
-    for name in _libraries(deployment):
-        version = version_of(name)
-        if not name.startswith("onnxruntime"):
-            lines.append(f"# {name}: NVIDIA's package, part of JetPack on a Jetson")
-        elif version is None:
-            lines.append(f"{name}>={LEAST_ONNXRUNTIME}")
-        else:
-            lines.append(f'{name}=={version}; python_version >= "3.11"')
-            lines.append(f'{name}>={LEAST_ONNXRUNTIME}; python_version < "3.11"')
-    if _on_device(deployment):
-        lines.append("cuda-python  # or PyCUDA")
+    for library in _libraries(deployment):
+        lines += library.lines
     return lines
 
 
@@ -186,7 +168,7 @@ def _ends(deployment: Deployment) -> list[str]:
 
 
 def _on_device(deployment: Deployment) -> bool:
-    return any(c.on_device for c in _codes(deployment))
+    return any(code_of(task).on_device for task in deployment.tasks)
 
 
 def digest(plan: Plan) -> str:

@@ -18,7 +18,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model.application import Application, Port, Task, Tensor
+from ..model.application import Network, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic
 from ..model.external import External, ExternalNetwork, ExternalPort, ExternalStage, ExternalTensor
 from ..model.mapping import Placement
@@ -130,16 +130,17 @@ def external(
     versions."""
     whole = versions[0].whole
     sources = Sources(Path(whole.path).parent)
-    found: dict[str, tuple[Task, Application, Version]] = {}
+    exported: dict[str, tuple[Task, Network, tuple[ExternalStage, ...]]] = {}
     for version in versions:
         for app in version.whole.apps:
             for task in app.tasks:
-                if task.network is not None:
-                    found.setdefault(task.name, (task, app, version))
-    functions = identifiers(found, RESERVED)
+                if task.network is not None and task.name not in exported:
+                    stages = tuple(_stages(task, version, app.name, sources))
+                    exported[task.name] = task, task.network, stages
+    functions = identifiers(exported, RESERVED)
     networks = tuple(
-        _network(task, functions[task.name], _stages(task, version, app.name, sources))
-        for task, app, version in found.values()
+        _network(task, network, functions[task.name], stages)
+        for task, network, stages in exported.values()
     )
     # With a suffix: a text may be called `m`, and -lm is taken; another `complex`, like a header of
     # C.
@@ -148,10 +149,11 @@ def external(
     return ExportedNetworks(described, _files(described, sources.plan, caller))
 
 
-def _network(task: Task, function: str, stages: tuple[ExternalStage, ...]) -> ExternalNetwork:
-    assert task.network is not None
-    inputs = _ports(task.inputs, task.network.inputs)
-    outputs = _ports(task.outputs, task.network.outputs)
+def _network(
+    task: Task, network: Network, function: str, stages: tuple[ExternalStage, ...]
+) -> ExternalNetwork:
+    inputs = _ports(task.inputs, network.inputs)
+    outputs = _ports(task.outputs, network.outputs)
     return ExternalNetwork(task.name, function, task.doc, inputs, outputs, stages)
 
 
@@ -164,26 +166,27 @@ def _ports(ports: Sequence[Port], tensors: Sequence[Tensor]) -> tuple[ExternalPo
     return tuple(result)
 
 
-def _stages(whole: Task, version: Version, app: str, sources: Sources) -> tuple[ExternalStage, ...]:
+def _stages(whole: Task, version: Version, app: str, sources: Sources) -> Iterator[ExternalStage]:
     """The tasks of a network, from front to back: itself, or its stages."""
     prefix = f"{whole.name}.stage"
     tasks = next(a.tasks for a in version.cut.apps if a.name == app)
-    parts = [t for t in tasks if t.name == whole.name or t.name.removeprefix(prefix).isdecimal()]
-    return tuple(_stage(p, version.placements.get(p.name), sources) for p in parts)
+    for task in tasks:
+        part = task.name == whole.name or task.name.removeprefix(prefix).isdecimal()
+        if part and task.network is not None:
+            place = version.placements.get(task.name)
+            yield _stage(task.name, task.network, place, sources)
 
 
-def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalStage:
-    network = task.network
-    assert network is not None
+def _stage(task: str, network: Network, place: Placement | None, sources: Sources) -> ExternalStage:
     threads = place.threads if place is not None else 1
     path = Path(network.path)
     if network.moving is not None:
         # Another cut gains nothing if one side waits for the other: the pinned one stays.
         variant = network.moving.variants[network.moving.start]
         part = variant.front if network.moving.side == "front" else variant.back
-        own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task.name}{path.suffix}"))
+        own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task}{path.suffix}"))
         return ExternalStage(
-            task.name,
+            task,
             sources.place("networks", own, part.model),
             part.inputs,
             part.outputs,
@@ -191,13 +194,12 @@ def _stage(task: Task, place: Placement | None, sources: Sources) -> ExternalSta
         )
     tensors = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)
     if place is not None and place.bands:
-        return ExternalStage(
-            task.name, written(task, place.bands, sources)[0], *tensors, threads, bands=True
-        )
+        plan, _ = written(task, network, place.bands, sources)
+        return ExternalStage(task, plan, *tensors, threads, bands=True)
     file = sources.place("networks", path, network.model or None)
     for name in network.external:
         sources.place("networks", path.parent / name)
-    return ExternalStage(task.name, file, *tensors, threads)
+    return ExternalStage(task, file, *tensors, threads)
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ In: tasks, and the name of their source. Out: the header beside it, and the call
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..model.application import Task
@@ -59,13 +60,13 @@ def shell_word(word: str) -> str:
 C_PARAMETERS = {"int": "int64_t", "float": "double", "bool": "bool", "string": "const char *"}
 
 
-def header(file: str, tasks: tuple[Task, ...], jinja: Environment | None = None) -> str:
-    """Prototypes of all tasks in one C file."""
+def header(file: str, tasks: Iterable[Task], jinja: Environment | None = None) -> str:
+    """Prototypes of all tasks with code in one C file."""
     unique: dict[str, tuple[Task, str]] = {}
     for task in tasks:
         code = task.implementation_on("cpu")
-        assert code is not None
-        unique.setdefault(code.symbol, (task, code.symbol))
+        if code is not None:
+            unique.setdefault(code.symbol, (task, code.symbol))
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
     template = (jinja or printing()).get_template("c/task.h.j2")
     found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]

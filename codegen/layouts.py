@@ -7,14 +7,9 @@ not, why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import cast
 
 from ..model.deployment import DeployedApp, DeployedPort, DeployedState, DeployedTask, Entry
-from .kinds import BuildCode
-
-#: Kinds of code that a program may choose from in each frame, and those of them that it can abort.
-CHOSEN = ("onnx", "segments", "bands", "python", "c")
-BROKEN_OFF = ("onnx", "segments")
+from .kinds import code_of
 
 #: The name of a task's place, which is the same for all variants.
 Place = Callable[[str], str]
@@ -73,9 +68,12 @@ def _other_tasks(a: DeployedState, b: DeployedState) -> str | None:
             lacking = of_a.get(place) or of_b[place]
             return f"`{lacking.name}` has no counterpart in the other variant"
         both = of_a[place], of_b[place]
-        wrong = next((t for t in both if not _choosable(t)), None)
-        if wrong is not None and both[0].name != both[1].name:
-            return f"`{wrong.name}` {_not_choosable(wrong)}"
+        if both[0].name == both[1].name:
+            continue
+        for task in both:
+            reason = code_of(task).not_choosable
+            if reason is not None:
+                return f"`{task.name}` {reason}"
     return None
 
 
@@ -105,34 +103,13 @@ def _processors(state: DeployedState) -> dict[str, str]:
     return processors
 
 
-def _choosable(task: DeployedTask) -> bool:
-    code = cast(BuildCode, task.code)
-    return (
-        code.kind in CHOSEN
-        and code.batch == 1
-        and not code.moves
-        and not getattr(code, "process", False)
-    )
-
-
-def _not_choosable(task: DeployedTask) -> str:
-    code = cast(BuildCode, task.code)
-    if code.on_device:
-        return "runs on a GPU or DLA"
-    if code.moves:
-        return "has a cut that moves"
-    if code.batch > 1:
-        return "collects firings until it has a batch"
-    return "runs in a process of its own"
-
-
 def not_broken_off(state: DeployedState) -> str | None:
     """Why an inference of a state that can follow another one cannot be aborted; None if it can."""
     place, instances = place_of(state), dict(state.choices)
     for task in chosen(state):
         if place(task.name) not in instances:
             return f"`{task.name}` is a part of a network"
-        if cast(BuildCode, task.code).kind not in BROKEN_OFF:
+        if not code_of(task).abortable:
             return f"`{task.name}` is no single inference of ONNX Runtime"
     return None
 

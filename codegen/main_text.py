@@ -6,7 +6,7 @@ decisions are made here, for programs with states in `main_with_states`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..model.deployment import (
     DeployedApp,
@@ -16,7 +16,7 @@ from ..model.deployment import (
     DeployedTask,
     Deployment,
 )
-from .kinds import BuildCode
+from .kinds import code_of
 from .kinds.kind import Identifiers
 from .kinds.moving import MovingCode
 from .main_with_states import main_with_states
@@ -67,7 +67,7 @@ def words_of(deployment: Deployment) -> list[str]:
     """The names that main.py imports from the runtime."""
     words = {"Fire", "Port", "Program", "main"}
     for task in deployment.tasks:
-        words |= cast(BuildCode, task.code).words
+        words |= code_of(task).words
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     if deployment.part is not None:
@@ -93,17 +93,16 @@ def _identifiers(deployment: Deployment) -> tuple[Identifiers, Identifiers]:
 
 def _crossing(crossing: DeployedCrossing, task_ids: Identifiers) -> str:
     """The call in main.py for a channel between two parts."""
-    call = "sends" if crossing.outgoing else "receives"
+    call = "sends_to" if crossing.outgoing else "receives_from"
     arguments = [
         str(crossing.number),
         task_ids[crossing.task],
         literal(crossing.port),
-        literal(crossing.peer),
         literal(crossing.other),
         literal(crossing.channel.name),
         f"capacity={crossing.channel.capacity}{initial_tokens(crossing.channel)}",
     ]
-    return f"{call}({', '.join(arguments)})"
+    return f"{call}({literal(crossing.peer)}).channel({', '.join(arguments)})"
 
 
 def _app(app: DeployedApp, app_ids: Identifiers, task_ids: Identifiers) -> dict[str, Any]:

@@ -19,51 +19,44 @@ from ..model.deployment import (
     PlannedMemory,
 )
 from ..model.types import DTYPES
-from ..networks.bands.firings import HELD
-from .kinds.bands import BandsCode
-from .kinds.engine import EngineCode
+from .kinds import code_of
+from .kinds.kind import CpuMemory, DeviceMemory
 from .kinds.link import LinkCode
-from .kinds.onnx import OnnxCode
-from .kinds.segments import SegmentsCode
 
 
 def planned(apps: Sequence[DeployedApp], workers: Sequence[DeployedWorker]) -> PlannedMemory | None:
     """Weights of each file once; of each worker the largest block and the largest arena of bands;
     all channels full.
 
-    Memory that bands and their sessions keep between firings counts as well. Engines of TensorRT
-    have weights each, and the contexts of each worker share the largest arena.
+    Memory that bands and their sessions keep between firings counts as well. Engines on devices
+    have weights each, and those of each worker share the largest arena.
     """
     tasks = [t for a in apps for t in a.tasks]
-    codes = {
-        t.name: t.code for t in tasks if isinstance(t.code, OnnxCode | BandsCode | SegmentsCode)
-    }
+    networks = _on_cpus(tasks)
     engines = engines_of(tasks)
-    weights = _all_weights(codes.values(), engines.values())
-    blocks = _blocks(codes)
-    if not (codes or engines) or weights is None or blocks is None:
+    weights = _all_weights(networks.values(), engines.values())
+    blocks = _blocks(networks)
+    if not (networks or engines) or weights is None or blocks is None:
         return None
-    if any(c.arena is None for c in engines.values()):
+    if any(e.arena is None for e in engines.values()):
         return None
-    banded = {name: c for name, c in codes.items() if isinstance(c, BandsCode)}
-    kept = sum(HELD * c.firings for c in banded.values())
-    sessions = {c.plan: c.sessions for c in banded.values()}
+    sessions: dict[str, int] = {}
+    for network in networks.values():
+        sessions.update(network.sessions)
     return PlannedMemory(
         weights,
-        _buffers(workers, blocks, banded) + kept,
+        _buffers(workers, blocks, networks) + sum(n.kept for n in networks.values()),
         sum(_tokens(a) for a in apps),
         shared_arenas(engines, [workers]),
         sum(sessions.values()),
     )
 
 
-def _all_weights(
-    codes: Iterable[OnnxCode | BandsCode | SegmentsCode], engines: Iterable[EngineCode]
-) -> int | None:
+def _all_weights(networks: Iterable[CpuMemory], engines: Iterable[DeviceMemory]) -> int | None:
     """Weights of each file once, and of each engine on each of its processors; None if unknown."""
     files: dict[str, int | None] = {}
-    for code in codes:
-        files.update(_weights(code))
+    for network in networks:
+        files.update(network.weights)
     total = 0
     for size in files.values():
         if size is None:
@@ -72,44 +65,43 @@ def _all_weights(
     for engine in engines:
         if engine.weights is None:
             return None
-        total += engine.weights * len(engine.on)
+        total += engine.weights * len(engine.processors)
     return total
 
 
-def _blocks(
-    codes: Mapping[str, OnnxCode | BandsCode | SegmentsCode],
-) -> dict[str, int] | None:
+def _blocks(networks: Mapping[str, CpuMemory]) -> dict[str, int] | None:
     """The buffers between the layers of each network; None if unknown."""
     blocks = {}
-    for name, code in codes.items():
-        if code.block is None:
+    for name, network in networks.items():
+        if network.block is None:
             return None
-        blocks[name] = code.batch * code.block
+        blocks[name] = network.block
     return blocks
 
 
 def _buffers(
-    workers: Iterable[DeployedWorker], blocks: Mapping[str, int], banded: Mapping[str, BandsCode]
+    workers: Iterable[DeployedWorker], blocks: Mapping[str, int], networks: Mapping[str, CpuMemory]
 ) -> int:
     """Of each worker the largest block. One that fires networks in bands takes memory for the
     largest arena, whichever it fires."""
-    largest = max((c.arena for c in banded.values()), default=0)
+    arenas = {name: n.arena for name, n in networks.items() if n.arena is not None}
+    largest = max(arenas.values(), default=0)
     total = 0
     for worker in workers:
         total += max((blocks.get(e.task, 0) for e in worker.order), default=0)
-        if any(e.task in banded for e in worker.order):
+        if any(e.task in arenas for e in worker.order):
             total += largest
     return total
 
 
 def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int, int]:
-    """Of the engines of TensorRT on some processors, the bytes of their weights and of the arenas
-    that they share."""
+    """Of the engines on some processors, the bytes of their weights and of the arenas that they
+    share."""
     engines = engines_of(deployment.tasks)
     weights = 0
-    for code in engines.values():
-        there = [processor for processor, _, _ in code.on if processor in processors]
-        weights += (code.weights or 0) * len(there)
+    for engine in engines.values():
+        there = [processor for processor in engine.processors if processor in processors]
+        weights += (engine.weights or 0) * len(there)
     states = [deployment.processors]
     if deployment.scenario is not None:
         states = [s.processors for s in deployment.scenario.states]
@@ -118,7 +110,7 @@ def on_devices(deployment: Deployment, processors: Collection[str]) -> tuple[int
 
 
 def shared_arenas(
-    engines: dict[str, EngineCode], states: Sequence[Sequence[DeployedWorker]]
+    engines: Mapping[str, DeviceMemory], states: Sequence[Sequence[DeployedWorker]]
 ) -> int:
     """The arenas of all workers. Those of several states never compute at once: the first worker of
     a processor shares its arena with the first ones in other states, and so on."""
@@ -126,30 +118,25 @@ def shared_arenas(
     for workers in states:
         count: dict[str, int] = {}
         for worker in workers:
-            codes = [engines[e.task] for e in worker.order if e.task in engines]
-            if codes:
+            own = [engines[e.task] for e in worker.order if e.task in engines]
+            if own:
                 number = count.get(worker.processor, 0)
                 count[worker.processor] = number + 1
                 key = worker.processor, number
-                arenas[key] = max(arenas.get(key, 0), *(c.arena or 0 for c in codes))
+                arenas[key] = max(arenas.get(key, 0), *(e.arena or 0 for e in own))
     return sum(arenas.values())
 
 
-def engines_of(tasks: Iterable[DeployedTask]) -> dict[str, EngineCode]:
-    """The engines of TensorRT among the code of tasks."""
-    codes = ((t.name, t.code) for t in tasks)
-    return {name: c for name, c in codes if isinstance(c, EngineCode) and c.engine == "tensorrt"}
+def engines_of(tasks: Iterable[DeployedTask]) -> dict[str, DeviceMemory]:
+    """The memory on devices of the tasks that have some."""
+    memory = ((t.name, code_of(t).memory) for t in tasks)
+    return {name: m for name, m in memory if isinstance(m, DeviceMemory)}
 
 
-def _weights(code: OnnxCode | BandsCode | SegmentsCode) -> list[tuple[str, int | None]]:
-    """Files with the bytes of their weights."""
-    match code:
-        case SegmentsCode():
-            return [(s.file, s.weights) for s in code.segments]
-        case BandsCode():
-            return [(code.plan, code.weights)]
-        case OnnxCode():
-            return [(code.file, code.weights)]
+def _on_cpus(tasks: Iterable[DeployedTask]) -> dict[str, CpuMemory]:
+    """The memory of the networks on CPUs."""
+    memory = ((t.name, code_of(t).memory) for t in tasks)
+    return {name: m for name, m in memory if isinstance(m, CpuMemory)}
 
 
 def _tokens(app: DeployedApp) -> int:

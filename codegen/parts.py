@@ -22,8 +22,9 @@ from ..model.platform import Platform
 from .memory import planned
 
 
-def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
-    """The parts, in the order in which the platform declares its machines; none for one machine."""
+def split(whole: Deployment, platform: Platform) -> Iterator[tuple[str, Deployment]]:
+    """The part of each machine, in the order in which the platform declares them; none for one
+    machine."""
     if not platform.machines:
         return
     machine_of = platform.machine_of
@@ -44,8 +45,10 @@ def split(whole: Deployment, platform: Platform) -> Iterator[Deployment]:
             hub=hub,
         )
         own = tuple(a for a in apps if a.tasks)
-        yield replace(
-            whole, apps=own, processors=tuple(workers), planned=planned(own, workers), part=part
+        memory = planned(own, workers)
+        yield (
+            machine,
+            replace(whole, apps=own, processors=tuple(workers), planned=memory, part=part),
         )
 
 

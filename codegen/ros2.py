@@ -24,7 +24,7 @@ def _files(deployed: Deployed, program: Plan) -> Plan:
     ends = open_ends(whole, ROS2.separator)
     plan = {f"{root}{path}": content for path, content in program.items()}
     nodes = []
-    for part in deployed.parts or (deployed,):
+    for part in deployed.parts.values() or (deployed,):
         machine = None if part.deployment.part is None else part.deployment.part.machine
         folder = root if machine is None else f"{root}{folder_of(machine)}/"
         plan |= with_runtime("ros2", folder)

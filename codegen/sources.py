@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..dsl.includes import c_includes
+from ..model.application import Implementation, Task
 from ..model.files import KEPT
 
 Plan = dict[str, bytes | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class CTask:
+    """A task with its code in C."""
+
+    task: Task
+    code: Implementation
 
 
 class Sources:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
-from typing import cast
 
 from ..model.deployment import (
     DeployedApp,
@@ -17,7 +16,7 @@ from ..model.deployment import (
     DeployedWorker,
     Entry,
 )
-from .kinds import KINDS, BuildCode
+from .kinds import KINDS, code_of
 from .kinds.kind import Identifiers
 from .names import literal
 
@@ -48,7 +47,7 @@ RESERVED = frozenset(
 
 def code_text(task: DeployedTask, ids: Identifiers) -> str:
     """The expression for the code of a task; `ids` are the identifiers of tasks."""
-    code = cast(BuildCode, task.code).text(ids)
+    code = code_of(task).text(ids)
     if task.keep is None:
         return code
     return f"Dropping(p, {code}, keep={task.keep})"

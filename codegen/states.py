@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ..model.application import Application, Task
+from ..model.application import Application
 from ..model.deployment import (
     DeployedApp,
     DeployedClock,
@@ -25,7 +25,7 @@ from ..model.scenario import Scenario, State
 from .deploy import Deployed
 from .layouts import why_not_one_layout
 from .memory import engines_of, planned, shared_arenas
-from .sources import Plan
+from .sources import CTask, Plan
 
 
 def together(
@@ -71,11 +71,11 @@ def together(
         weights,
     )
     files: Plan = {}
-    c_tasks: dict[str, dict[str, Task]] = {}
+    c_tasks: dict[str, dict[str, CTask]] = {}
     for d in states.values():
         files.update(d.files)
         for source, tasks in d.c_tasks.items():
-            c_tasks.setdefault(source, {}).update((t.name, t) for t in tasks)
+            c_tasks.setdefault(source, {}).update((c.task.name, c) for c in tasks)
     memory = memory_of([d.deployment for d in states.values()])
     deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
     return Deployed(

@@ -17,14 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from ..model.application import Task
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_object
 from .compiler import failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command
-from .sources import Plan
+from .sources import CTask, Plan
 
 MANIFEST = ".flowc-manifest.json"
 STAGE = ".flowc-new-"
@@ -43,7 +42,7 @@ class CannotWrite(Exception):
 def write(
     plan: Plan,
     directory: Path,
-    c_tasks: Mapping[str, dict[str, tuple[Task, ...]]],
+    c_tasks: Mapping[str, dict[str, tuple[CTask, ...]]],
     *,
     force: bool = False,
     made_there: tuple[str, ...] = MADE_THERE,
@@ -201,12 +200,11 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
         )
 
 
-def _compile(stage: Path, c_tasks: dict[str, tuple[Task, ...]]) -> list[str]:
+def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
     """Compile each C source; a failure shows the compiler's output at the place in the .flow."""
     objects = []
-    codes = {source: tasks[0].implementation_on("cpu") for source, tasks in sorted(c_tasks.items())}
+    codes = {source: tasks[0].code for source, tasks in sorted(c_tasks.items())}
     for source, code in [*codes.items(), *[(FIRINGS, code) for code in list(codes.values())[:1]]]:
-        assert code is not None
         command = [
             *os.environ.get("CC", "cc").split(),
             *os.environ.get("CFLAGS", "").split(),

@@ -394,18 +394,22 @@ class TreeBuilder:
         span: Span,
         one: Token,
         other: Token,
-        amount: s.Expr,
-        unit: Token,
-        sign: Token,
-        per: Token,
+        bandwidth: tuple[s.Quantity, s.Word],
         latency: s.Expr,
         time: Token,
     ) -> s.WireDecl:
+        rate, per = bandwidth
+        delay = s.Quantity(latency, self._word(time), latency.span.to(self.token_span(time)))
+        return s.WireDecl((self._word(one), self._word(other)), rate, per, delay, span)
+
+    def bandwidth(
+        self, span: Span, amount: s.Expr, unit: Token, sign: Token, per: Token
+    ) -> tuple[s.Quantity, s.Word]:
+        """The rate, and the time that it is per."""
         rate = s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(per)))
         # `*` is refused with what stands behind it.
         word = self._word(per) if sign == "/" else s.Word(f"{sign} {per}", self.token_span(sign))
-        delay = s.Quantity(latency, self._word(time), latency.span.to(self.token_span(time)))
-        return s.WireDecl((self._word(one), self._word(other)), rate, word, delay, span)
+        return rate, word
 
     def platform(self, span: Span, name: Token, *items: Any) -> s.PlatformDecl:
         return s.PlatformDecl(self._word(name), items, self._doc(span), span)

@@ -28,7 +28,6 @@ from ..model.platform import (
     MOST_PROCESSORS,
     SCHEDULERS,
     Contention,
-    Kind,
     Platform,
     Pool,
     Scheduler,
@@ -40,8 +39,6 @@ from . import rig
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
-
-DEFAULT_SCHEDULER: dict[Kind, Scheduler] = {"cpu": "static_order", "gpu": "fifo", "dla": "fifo"}
 
 
 def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Platform:
@@ -169,7 +166,9 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
     if item.count is not None:
         what = "the number of processors"
         count = evaluate.integer(item.count, {}, what, 1, MOST_PROCESSORS)
-    pool = Pool(item.name.text, kind, count or 1, item.count is not None, DEFAULT_SCHEDULER[kind])
+    # Accelerators take work in the order in which it comes.
+    scheduler: Scheduler = "static_order" if kind == "cpu" else "fifo"
+    pool = Pool(item.name.text, kind, count or 1, item.count is not None, scheduler)
     options: dict[str, s.PoolOption] = {}
     for option in item.options:
         if option.key in options:

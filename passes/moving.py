@@ -12,7 +12,17 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
-from ..model.application import CUT, Application, Channel, Moving, Part, Port, Task, Variant
+from ..model.application import (
+    CUT,
+    Application,
+    Channel,
+    Moving,
+    Network,
+    Part,
+    Port,
+    Task,
+    Variant,
+)
 from ..model.mapping import Mapping
 from ..model.types import TensorType
 from ..networks.onnx.cuts import LayerChain, read_chain, size
@@ -23,12 +33,11 @@ from .stages import ending_at
 NEIGHBORS, STEP = 3, 0.08
 
 
-def moving(app: Application, task: Task, layer: str) -> Application:
-    """The app with the network in two stages, cut after `layer` at first. Raises SplitError and
-    NetworkError.
+def moving(app: Application, task: Task, network: Network, layer: str) -> Application:
+    """The app with the network of a task in two stages, cut after `layer` at first.
+
+    Raises SplitError and NetworkError.
     """
-    assert task.network is not None
-    network = task.network
     path = Path(network.path)
     fixed = network.shapes
     chain = read_chain(path, fixed)

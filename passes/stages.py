@@ -58,14 +58,14 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
             continue
         app = changed[pin.task.partition(".")[0]]
         task = app.task(pin.task)
-        stages = _split(task, pin)
-        if isinstance(stages, Diagnostic):
-            faults.append(stages)
+        cut = _split(task, pin)
+        if isinstance(cut, Diagnostic):
+            faults.append(cut)
             kept.append(pin)
         elif pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2):
             kept.append(pin)  # refused by targets/pins.py
         else:
-            changed[app.name] = _cut(app, task, pin, stages)
+            changed[app.name] = _with_cut(app, cut, pin)
             kept += _pins_of_stages(pin)
     return CutApps(tuple(changed.values()), tuple(kept), tuple(faults))
 
@@ -74,13 +74,22 @@ def _cuts(pin: Pin) -> bool:
     return len(pin.stages) > 1 or pin.stages[0].until is not None
 
 
-def _cut(app: Application, task: Task, pin: Pin, stages: tuple[Stage, ...]) -> Application:
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The stages of a task's network."""
+
+    task: Task
+    network: Network
+    stages: tuple[Stage, ...]
+
+
+def _with_cut(app: Application, cut: _Cut, pin: Pin) -> Application:
     """The app with the stages of a task; with `adapt`, their cut may move."""
     if not pin.adapt:
-        return _replaced(app, task, stages)
+        return _replaced(app, cut)
     from .moving import moving
 
-    return moving(app, task, pin.stages[0].until or "")
+    return moving(app, cut.task, cut.network, pin.stages[0].until or "")
 
 
 def _pins_of_stages(pin: Pin) -> Iterator[Pin]:
@@ -94,7 +103,7 @@ def _pins_of_stages(pin: Pin) -> Iterator[Pin]:
         yield Pin(pin.platform, name, own, None, pin.buffers, pin.span, pre, post)
 
 
-def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
+def _split(task: Task, pin: Pin) -> _Cut | Diagnostic:
     from ..networks.onnx.interface import NetworkError
     from ..networks.onnx.split import SplitError
 
@@ -118,7 +127,7 @@ def _split(task: Task, pin: Pin) -> tuple[Stage, ...] | Diagnostic:
         return _fault(error, pin, network.file)
     except NetworkError as error:
         return Diagnostic(error.code, error.message, pin.span, help=error.help)
-    return _unread(network, pin, stages) or stages
+    return _unread(network, pin, stages) or _Cut(task, network, stages)
 
 
 def _unfit_network(name: str, network: Network, pin: Pin) -> Diagnostic | None:
@@ -213,11 +222,11 @@ def _stages(
     return split(Path(path), dict(fixed), 1, after)
 
 
-def _replaced(app: Application, task: Task, stages: tuple[Stage, ...]) -> Application:
+def _replaced(app: Application, cut: _Cut) -> Application:
     """The app with the stages as tasks; a tensor goes from the stage that makes it to every stage
     that reads it.
     """
-    chain = _Chain(task, stages)
+    task, chain = cut.task, _Chain(cut)
     channels = list(chain.channels)
     for c in app.channels:
         source, out, readers = c.source, c.source_port, [c.destination]
@@ -252,12 +261,12 @@ class _Chain:
     an input.
     """
 
-    def __init__(self, task: Task, stages: tuple[Stage, ...]) -> None:
-        assert task.network is not None
-        self._task, self._network = task, task.network
-        self._inputs = {t.name: p for p, t in zip(task.inputs, task.network.inputs, strict=True)}
+    def __init__(self, cut: _Cut) -> None:
+        task, network, stages = cut.task, cut.network, cut.stages
+        self._task, self._network = task, network
+        self._inputs = {t.name: p for p, t in zip(task.inputs, network.inputs, strict=True)}
         self._outputs: dict[str, list[Port]] = {}
-        for port, tensor in zip(task.outputs, task.network.outputs, strict=True):
+        for port, tensor in zip(task.outputs, network.outputs, strict=True):
             self._outputs.setdefault(tensor.name, []).append(port)
         _, crossing = _read(stages)
         self._names = _port_names(crossing, {p.name for p in (*task.inputs, *task.outputs)})

@@ -133,6 +133,8 @@ class _Frame:
 
 
 class _Side(Code):
+    exact = False
+
     def __init__(self, cut: Cut) -> None:
         self.cut = cut
         self._parts: List[LoadedSession] = []
@@ -197,8 +199,7 @@ class Back(_Side):
         return list(range(len(self._parts)))[::-1]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        frame: Optional[_Frame] = inputs[0][()]  # type: ignore[assignment]
-        assert frame is not None
+        frame: _Frame = inputs[0][()]  # type: ignore[assignment]
         _, reads, _ = self.cut.variants[frame.variant].back
         begin = time.perf_counter_ns()
         made = self._parts[frame.variant].run({n: frame.tensors[n] for n in reads})

@@ -47,6 +47,7 @@ class Bands(Code):
     After `open`, `plain` says why the blocked form does not run; it is empty where it does.
     """
 
+    exact = False
     has_weights = True
 
     def __init__(

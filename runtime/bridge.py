@@ -32,6 +32,7 @@ from .transport import lacking
 
 if TYPE_CHECKING:
     from .program import Program
+    from .transport import Transport
 
 #: The variable that says where the others find the machine of that name; without it all parts run
 #: on one.
@@ -112,8 +113,9 @@ class Bridge:
         """Connect, and meet the other parts, if there are any. False where that is not possible."""
         try:
             self.connect()
-            if self.run.transport is not None:
-                self.run.transport.given = self._greeted()
+            transport = self.run.transport
+            if transport is not None:
+                transport.given = self._greeted(transport)
             return True
         except Exception as error:
             self.fail("cannot join the dataflow: %s" % describe(error))
@@ -206,12 +208,10 @@ class Bridge:
         return lambda token: self.send(name, token)
 
     # -- the other parts ---------------------------------------------------------------------------
-    def _greeted(self) -> Dict[str, Any]:
+    def _greeted(self, transport: Transport) -> Dict[str, Any]:
         """Where all parts listen, and with which keys. Raises TaskError."""
         import zmq
 
-        transport = self.run.transport
-        assert transport is not None
         public, secret = [key.decode() for key in zmq.curve_keypair()]
         address, port = os.environ.get(ADDRESS % transport.name, LOCAL), _free_port()
         own = {

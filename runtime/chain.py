@@ -12,7 +12,7 @@ import ctypes
 import os
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -64,12 +64,18 @@ class Base(NamedTuple):
 
 
 @lru_cache(maxsize=None)
-def _library(home: str) -> Optional[Any]:
-    path = os.path.join(home, "runtime", "firings.so")
+def _has_library(home: str) -> bool:
     try:
-        run = ctypes.CDLL(path).flowc_chain
+        _library(home)
     except OSError:
-        return None
+        return False
+    return True
+
+
+@lru_cache(maxsize=None)
+def _library(home: str) -> Any:
+    """The function that does a chain. Raises OSError."""
+    run = ctypes.CDLL(os.path.join(home, "runtime", "firings.so")).flowc_chain
     run.restype = ctypes.c_int64
     run.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
     return run
@@ -84,9 +90,7 @@ def can_follow(task: Task) -> bool:
     """Can its firings be part of a chain?"""
     ports = task.inputs + task.outputs
     few = len(ports) <= MOST_ARGUMENTS and not any(p.window for p in ports)
-    return (
-        type(task.code) is C and few and not task.live and _library(task.app.run.home) is not None
-    )
+    return type(task.code) is C and few and not task.live and _has_library(task.app.run.home)
 
 
 class Chain:
@@ -212,9 +216,8 @@ class Chain:
         call = _Call(*[t.ctypes.data for t in tables], self._bases.ctypes.data, self._sums.address)
         call.line, call.count = ctypes.addressof(line), len(self.firings)
         self._call, self._kept = call, (tables, line)
-        run: Optional[Callable[..., int]] = _library(of_run.home)
+        run: Callable[..., int] = _library(of_run.home)
         table, count = ctypes.addressof(call), len(self.firings)
-        assert run is not None
 
         def fire(number: int) -> int:
             done = run(table, 0, number, LOOK)

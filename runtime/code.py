@@ -34,6 +34,8 @@ class Code(abc.ABC):
     passes_on: Optional[Tuple[int, Optional[int]]] = None
     #: Are the parts of its firings noted, for a trace?
     traced = False
+    #: Do equal inputs give equal outputs on every machine, to the last digit?
+    exact = True
     #: Does it walk through large weights at every firing?
     has_weights = False
     #: Tokens that it has written and dropped, where it drops any.
@@ -48,6 +50,14 @@ class Code(abc.ABC):
         """Codes that are opened and closed in its place, by the names of tasks; empty: it is one
         itself."""
         return []
+
+    @property
+    def innermost(self) -> Code:
+        """The code inside of all that is around it."""
+        code: Code = self
+        while code.inner is not None:
+            code = code.inner
+        return code
 
     @property
     def layout(self) -> str:
@@ -349,6 +359,7 @@ class Network(Code):
     `block` is the bytes that are planned for what lies between its layers.
     """
 
+    exact = False
     has_weights = True
 
     def __init__(

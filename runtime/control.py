@@ -293,22 +293,24 @@ class Control(threading.Thread):
         if self.script is not None:
             self._repeat(self.script)
             return
-        self._enter(self.states[self.initial])
+        state = self.states[self.initial]
+        self._enter(state)
         while True:
-            assert self._of_run.state is not None
-            change = self._next(self._of_run.state)
+            change = self._next(state)
             if change is None:
                 break
             if change.protocol != "idle":
                 self._follow(change)
+                state = change.target
                 continue
             if not self._drain(change):
                 break
-            self._leave(self._of_run.state)
+            self._leave(state)
             self.changes.append(change)
-            self._enter(change.target)
-            change.entered = change.target.since
-        self._leave(self._of_run.state)
+            state = change.target
+            self._enter(state)
+            change.entered = state.since
+        self._leave(state)
 
     def _repeat(self, script: Sequence[Stay]) -> None:
         """Stay in states as they are given, those without a pause between them together."""
@@ -370,7 +372,7 @@ class Control(threading.Thread):
                 due = state.timer + state.after[0] if state.after is not None else None
                 asked = bool(self._queue) or (due is not None and now >= due)
                 if asked and not ending and (parked or state.begun):
-                    change = self._advanced(state, now, due)
+                    change = self._advanced(state, now)
                     if change is not None:
                         change.ready = max(change.asked, self._early)
                         return change
@@ -393,21 +395,23 @@ class Control(threading.Thread):
         else:
             self._changed.wait()  # no limit: until an event, or the end of the program
 
-    def _advanced(self, state: State, now: int, due: Optional[int]) -> Optional[Change]:
+    def _advanced(self, state: State, now: int) -> Optional[Change]:
         """Let all events count that have come; None where they lead back to where it is, or
         nowhere."""
         at, cause, since = state, "", 0
-        if due is not None and now >= due and not (self._queue and self._queue[0][1] < due):
-            assert state.after is not None
-            at, cause, since = self._paced(self.states[state.after[1]]), "after", due
+        if state.after is not None:
+            wait_ns, target = state.after
+            due = state.timer + wait_ns
+            if now >= due and not (self._queue and self._queue[0][1] < due):
+                at, cause, since = self._paced(self.states[target]), "after", due
         while self._queue:
             name, when, rate = self._queue.popleft()
             self._pace = self._pace if rate is None else rate
-            target = at.name if rate is not None and at.levels else at.leads.get(name)
-            if target is None:
+            following = at.name if rate is not None and at.levels else at.leads.get(name)
+            if following is None:
                 self.ignored[name] = self.ignored.get(name, 0) + 1
             else:
-                at, cause, since = self._paced(self.states[target]), name, since or when
+                at, cause, since = self._paced(self.states[following]), name, since or when
         if at is state:
             if cause:  # there and back again: its time begins anew
                 state.timer = now

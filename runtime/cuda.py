@@ -77,6 +77,15 @@ class Memory:
         self.pointer, self.nbytes, self.host = pointer, nbytes, host
 
 
+class PinnedMemory(Memory):
+    """Memory of the host, whose bytes are `host`."""
+
+    host: np.ndarray
+
+    def __init__(self, pointer: int, nbytes: int, host: np.ndarray) -> None:
+        Memory.__init__(self, pointer, nbytes, host)
+
+
 class DeviceEvent(abc.ABC):
     """A point in a stream."""
 
@@ -196,7 +205,7 @@ class Cuda(abc.ABC):
         """Memory of the device."""
 
     @abc.abstractmethod
-    def pinned(self, nbytes: int) -> Memory:
+    def pinned(self, nbytes: int) -> PinnedMemory:
         """Memory of the host that stays in place, so that copies need not wait; kernels can use it
         as well."""
 

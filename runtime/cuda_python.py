@@ -17,6 +17,7 @@ from .cuda import (
     DeviceKernel,
     DeviceStream,
     Memory,
+    PinnedMemory,
     include_folders,
     no_gpu,
 )
@@ -92,12 +93,12 @@ class CudaPython(Cuda):
     def memory(self, nbytes: int) -> Memory:
         return Memory(int(self.ask(self._driver.cuMemAlloc(max(1, nbytes)))), nbytes)
 
-    def pinned(self, nbytes: int) -> Memory:
+    def pinned(self, nbytes: int) -> PinnedMemory:
         # portable and mapped: every thread may use it, and kernels as well
         address = int(self.ask(self._driver.cuMemHostAlloc(max(1, nbytes), 0x01 | 0x02)))
         pointer = int(self.ask(self._driver.cuMemHostGetDevicePointer(address, 0)))
         memory = (ctypes.c_uint8 * max(1, nbytes)).from_address(address)
-        return Memory(pointer, nbytes, np.ctypeslib.as_array(memory)[:nbytes])
+        return PinnedMemory(pointer, nbytes, np.ctypeslib.as_array(memory)[:nbytes])
 
     def free(self, memory: Memory) -> None:
         if memory.host is None:

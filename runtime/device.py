@@ -312,6 +312,7 @@ def end_lanes() -> None:
 class OnDevice(Code):
     """Code for a GPU or DLA. `twin` does the same on a CPU."""
 
+    exact = False
     #: What addresses of inputs have to be multiples of, in bytes: kernels may read vectors.
     alignment = 16
 
@@ -477,7 +478,7 @@ class _Staging:
         self._pinned = [cuda.pinned(nbytes) for _ in range(STAGES)]
         self._busy: List[Optional[DeviceToken]] = [None] * STAGES
         self._device: Optional[Memory] = None
-        self.all = list(self._pinned)
+        self.all: List[Memory] = list(self._pinned)
         self._next = 0
 
     def _on_device(self) -> Memory:
@@ -497,7 +498,6 @@ class _Staging:
             for event in last.read:
                 event.synchronize()
         array = on_host(value)
-        assert memory.host is not None
         target = memory.host[: array.nbytes].view(array.dtype).reshape(array.shape)
         np.copyto(target, array)
         use = self._busy[self._next] = _Use()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -49,22 +49,28 @@ def forked() -> Failed:
     return Failed(Failure("", "", None, FORKED % os.getppid()))
 
 
+def _no_caller() -> NoReturn:
+    raise TaskError("no caller puts tokens in: a program with open ends is opened from Python")
+
+
 class Inlet(Code):
     """A source of what comes from outside. `take` gives the next token and when it came (ns of
     perf_counter_ns)."""
 
     def __init__(self) -> None:
-        self.take: Optional[Callable[[], Tuple[np.ndarray, Optional[int]]]] = None
+        self.take: Callable[[], Tuple[np.ndarray, Optional[int]]] = _no_caller
         self._arrived: Optional[int] = None
 
+    @property
+    def fed(self) -> bool:
+        """Is there a caller that puts tokens in?"""
+        return self.take is not _no_caller
+
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        if self.take is None:
-            raise TaskError(
-                "no caller puts tokens in: a program with open ends is opened from Python"
-            )
+        if not self.fed:
+            _no_caller()
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        assert self.take is not None
         token, self._arrived = self.take()
         return token
 
@@ -119,7 +125,7 @@ def refusal(program: Program) -> str:
     for app in program.apps:
         given = [(t.name.rpartition(".")[2], t.code) for t in app.tasks]
         ways = [
-            ("takes", [n for n, c in given if isinstance(c, Inlet) and c.take is None]),
+            ("takes", [n for n, c in given if isinstance(c, Inlet) and not c.fed]),
             ("gives", [n for n, c in given if isinstance(c, Outlet) and c.give is None]),
         ]
         said = [

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
 from typing import Any, Dict, Optional, Sequence
 
 #: Names of Python itself, where it tells them all.
@@ -26,18 +27,24 @@ def load(path: str) -> Any:
     name = _name("task", path)
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(
-        name, path, loader=_Loader(name, path, _folder(path))
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    loader = _Loader(name, path, _folder(path))
+    module = made_by(loader)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def made_by(loader: SourceFileLoader, folder: Optional[str] = None) -> ModuleType:
+    """The empty module that a loader will execute: a package if it has a `folder` of modules."""
+    spec = ModuleSpec(loader.name, loader, origin=loader.path)
+    spec.has_location = True
+    if folder is not None:
+        spec.submodule_search_locations = [folder]
+    return importlib.util.module_from_spec(spec)
 
 
 def _name(kind: str, path: str) -> str:

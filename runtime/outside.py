@@ -14,7 +14,7 @@ import socket
 import stat
 import threading
 import time
-from typing import TYPE_CHECKING, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from .clocks import RatesRefused
 from .options import Mistake, RunOptions
@@ -23,6 +23,7 @@ from .scenario import LOOK, Stay
 if TYPE_CHECKING:
     from .control import Control
     from .program import Program
+    from .run import Run
 
 #: Bytes of a datagram that are looked at.
 LONGEST = 256
@@ -50,8 +51,8 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
             (control.set_clocks if options.clocks == "set" else control.play_clocks)()
         except (RatesRefused, OSError, ValueError) as error:
             refused = "clock rates are left alone: %s" % error
-    script = _script(options.events, program) if options.events else []
-    return Outside(program, script, options.control, refused)
+    script = _script(options.events, program, control) if options.events else []
+    return Outside(program.run, control, script, options.control, refused)
 
 
 def _near(word: str, known: Sequence[str]) -> str:
@@ -68,10 +69,9 @@ class ScriptLine:
         self.when, self.app, self.event = when, app, event
 
 
-def _script(path: str, program: Program) -> List[ScriptLine]:
+def _script(path: str, program: Program, control: Control) -> List[ScriptLine]:
     """The lines of a file: `2.5 s turn`, or `120 Front turn` for 120 frames of an app. Raises
     Mistake."""
-    assert program.control is not None
     try:
         with open(path, encoding="utf-8") as stream:
             texts = stream.read().splitlines()
@@ -96,13 +96,12 @@ def _script(path: str, program: Program) -> List[ScriptLine]:
                 place + "there is no app `%s`%s" % (words[1], _near(words[1], sorted(apps)))
             )
         event = " ".join(words[2:])
-        if words[2] not in program.control.events:
+        if words[2] not in control.events:
             raise Mistake(
-                place
-                + "there is no event `%s`%s" % (words[2], _near(words[2], program.control.events))
+                place + "there is no event `%s`%s" % (words[2], _near(words[2], control.events))
             )
         try:
-            program.control.parsed(event)
+            control.parsed(event)
         except ValueError as error:
             raise Mistake(place + str(error)) from None
         found.append(ScriptLine(when, None if words[1] == "s" else words[1], event))
@@ -160,14 +159,22 @@ def _listening(path: str) -> socket.socket:
     return listener
 
 
+def _begin(target: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=target, args=arguments, name="outside", daemon=True).start()
+
+
 class Outside:
     """Raises events while the program runs: call `start` before, and `close` afterwards."""
 
     def __init__(
-        self, program: Program, script: Sequence[ScriptLine], path: Optional[str], refused: str
+        self,
+        run: Run,
+        control: Control,
+        script: Sequence[ScriptLine],
+        path: Optional[str],
+        refused: str,
     ) -> None:
-        assert program.control is not None
-        self._run, self._control = program.run, program.control
+        self._run, self._control = run, control
         self._script, self._path, self._refused = list(script), path, refused
         self._listener: Optional[socket.socket] = None
         #: Was something at the path before? Then it is not ours.
@@ -178,9 +185,11 @@ class Outside:
         """Begin; the program may not have begun yet. Raises Mistake."""
         if self._refused:
             self._run.say(self._refused)
-        self._listener = _listening(self._path) if self._path else None
-        for target in [self._follow] * bool(self._script) + [self._listen] * bool(self._listener):
-            threading.Thread(target=target, name="outside", daemon=True).start()
+        listener = self._listener = _listening(self._path) if self._path else None
+        if self._script:
+            _begin(self._follow)
+        if listener is not None:
+            _begin(self._listen, listener)
 
     def close(self) -> None:
         """Stop listening. In the process that looks after the program: nor if that could not say so
@@ -210,11 +219,10 @@ class Outside:
                     waiting.append(line)
             left = waiting
 
-    def _listen(self) -> None:
-        assert self._listener is not None
+    def _listen(self, listener: socket.socket) -> None:
         while not self._over.is_set():
             try:
-                heard = self._listener.recv(LONGEST)  # no limit: nothing waits for this thread
+                heard = listener.recv(LONGEST)  # no limit: nothing waits for this thread
                 word = heard.decode("utf-8", "replace").strip()
             except OSError:
                 return  # closed

@@ -96,8 +96,7 @@ def _read(parameter: _Parameter, text: str) -> Any:
 
 
 def _set(code: Code, parameter: str, value: Any) -> None:
-    while code.inner is not None:
-        code = code.inner
+    code = code.innermost
     assert isinstance(code, (C, Python))
     code.give(parameter, value)
 

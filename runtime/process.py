@@ -427,9 +427,9 @@ class _Server:
         return self._pick()
 
     def _fire(self, content: bytes) -> bytes:
-        (self._firing,) = _FIRING.unpack_from(content)
-        assert self._firing is not None
-        self._fire_into(content[_FIRING.size :], self._firing)
+        (firing,) = _FIRING.unpack_from(content)
+        self._firing = firing
+        self._fire_into(content[_FIRING.size :], firing)
         # after the arrays of this firing are gone, unless the task has kept some
         return self._pick()
 

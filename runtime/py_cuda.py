@@ -16,6 +16,7 @@ from .cuda import (
     DeviceKernel,
     DeviceStream,
     Memory,
+    PinnedMemory,
     include_folders,
     no_gpu,
 )
@@ -60,13 +61,13 @@ class PyCuda(Cuda):
         memory.owner = allocation  # type: ignore[attr-defined]
         return memory
 
-    def pinned(self, nbytes: int) -> Memory:
+    def pinned(self, nbytes: int) -> PinnedMemory:
         with _told(self._driver):
             flags = self._driver.host_alloc_flags
             array = self._driver.pagelocked_empty(
                 max(1, nbytes), np.uint8, mem_flags=flags.DEVICEMAP | flags.PORTABLE
             )
-            return Memory(int(array.base.get_device_pointer()), nbytes, array[:nbytes])
+            return PinnedMemory(int(array.base.get_device_pointer()), nbytes, array[:nbytes])
 
     def free(self, memory: Memory) -> None:
         if memory.host is None:

@@ -31,7 +31,9 @@ def main(file: str, frames: str) -> int:
     seen = RecordedTokens()
     program.run.recorder = seen.record
     transport = program.run.transport
-    assert transport is not None, "it is no part of a program"
+    if transport is None:
+        complain("this program is no part of one for several machines")
+        return 2
     reason = transport.unready()
     if reason:
         complain(reason)

@@ -28,6 +28,7 @@ class Segments(Code):
     `Network`, `block` is the bytes that are planned for what lies between the layers.
     """
 
+    exact = False
     has_weights = True
 
     def __init__(

@@ -93,10 +93,12 @@ class LiveStatus:
 
     def __call__(self, run: Run) -> None:
         seconds = (self._clock() - run.begin) / 1e9
-        if self._descriptor is not None and seconds - self._before >= LIVE:
+        descriptor = self._descriptor
+        if descriptor is not None and seconds - self._before >= LIVE:
             document = self._document(run, seconds)
             self._before = seconds
-            self._write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+            line = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+            self._write(descriptor, line)
 
     def clear(self) -> None:
         """The reader sees that there is no more."""
@@ -145,11 +147,10 @@ class LiveStatus:
             "skipped": sum(app.skipped for app in own),
         }
 
-    def _write(self, line: bytes) -> None:
-        assert self._descriptor is not None
+    def _write(self, descriptor: int, line: bytes) -> None:
         line = self._rest or line  # half a line has to be finished first: this one is left out
         try:
-            self._rest = line[os.write(self._descriptor, line) :]
+            self._rest = line[os.write(descriptor, line) :]
         except BlockingIOError:
             pass
         except OSError:

@@ -80,6 +80,28 @@ class RemoteEnd(NamedTuple):
     values: Sequence[float]
 
 
+class RemoteChannels:
+    """Collects the channels between this part and `peer` in one direction."""
+
+    def __init__(self, ends: List[RemoteEnd], leaves: bool, peer: str) -> None:
+        self._ends, self._leaves, self._peer = ends, leaves, peer
+
+    def channel(
+        self,
+        number: int,
+        task: Task,
+        port: str,
+        other: str,
+        name: str,
+        capacity: int,
+        delay: int = 0,
+        values: Sequence[float] = (),
+    ) -> None:
+        """A channel between a task of this part and the task `other` of the peer."""
+        end = (number, task, port, self._peer, other, name, capacity, delay, values)
+        self._ends.append(RemoteEnd(self._leaves, *end))
+
+
 class Transport:
     """What a part knows of the others, and the thread that hears them.
 
@@ -111,7 +133,8 @@ class Transport:
         self._of: Dict[int, str] = {}
         self._groups: Dict[Tuple[str, str], int] = {}
         self._limits: Dict[str, int] = {}
-        self._begin: Optional[int] = None
+        #: When all parts begin, in ns; 0: not known yet.
+        self._begin = 0
         self._context: Any = None
         self._door: Optional[Door] = None
         self._thread: Optional[threading.Thread] = None
@@ -121,39 +144,13 @@ class Transport:
         self.given: Optional[Dict[str, Any]] = None
 
     # -- construction ------------------------------------------------------------------------------
-    def sends(
-        self,
-        number: int,
-        task: Task,
-        output: str,
-        peer: str,
-        other: str,
-        name: str,
-        capacity: int,
-        delay: int = 0,
-        values: Sequence[float] = (),
-    ) -> None:
-        """A channel to the task `other` of another part; its initial tokens lie there."""
-        self.remote_ends.append(
-            RemoteEnd(True, number, task, output, peer, other, name, capacity, delay, values)
-        )
+    def sends_to(self, peer: str) -> "RemoteChannels":
+        """The channels to another part; their initial tokens lie there."""
+        return RemoteChannels(self.remote_ends, True, peer)
 
-    def receives(
-        self,
-        number: int,
-        task: Task,
-        input: str,
-        peer: str,
-        other: str,
-        name: str,
-        capacity: int,
-        delay: int = 0,
-        values: Sequence[float] = (),
-    ) -> None:
-        """A channel from the task `other` of another part."""
-        self.remote_ends.append(
-            RemoteEnd(False, number, task, input, peer, other, name, capacity, delay, values)
-        )
+    def receives_from(self, peer: str) -> "RemoteChannels":
+        """The channels from another part."""
+        return RemoteChannels(self.remote_ends, False, peer)
 
     def unready(self) -> str:
         """Why a part cannot run as it was started; empty if it can."""
@@ -201,13 +198,13 @@ class Transport:
         """Listen, and look for the peers. False where that is not possible."""
         given = self.given or json.loads(os.environ[VARIABLE])
         try:
-            self._listen(given)
+            door = self._listen(given)
         except Exception as error:
             why = getattr(error, "strerror", None) or error
             self._end("part %s cannot listen at %s: %s" % (self.name, given["listen"], why))
             return False
         self._fed = bool(given.get("fed"))
-        peers = self._told_where() if self._fed else {}
+        peers = self._told_where(door) if self._fed else {}
         if peers is None:
             return False
         try:
@@ -218,25 +215,27 @@ class Transport:
         except Exception as error:
             self._end("part %s cannot look for the others: %s" % (self.name, error))
             return False
-        self._thread = threading.Thread(target=self._run, name="transport", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(door,), name="transport", daemon=True
+        )
         self._thread.start()
         return True
 
-    def _listen(self, given: Dict[str, Any]) -> None:
+    def _listen(self, given: Dict[str, Any]) -> Door:
         import zmq
 
         self._context = zmq.Context()
-        self._door = Door(self._context, given, len(self.names) - 1)
+        self._door = door = Door(self._context, given, len(self.names) - 1)
         if given.get("fed"):
-            os.write(2, ("%s%d\n" % (LISTENS, self._door.port)).encode())
+            os.write(2, ("%s%d\n" % (LISTENS, door.port)).encode())
+        return door
 
-    def _told_where(self) -> Optional[Dict[str, Any]]:
+    def _told_where(self, door: Door) -> Optional[Dict[str, Any]]:
         """Where the others are, from the process that starts all parts; None: that will not be."""
         told, interrupts = b"", self.run.interrupts
-        assert self._door is not None
         while self.run.interrupts == interrupts:
             self.run.cells.beat()
-            self._door.look()
+            door.look()
             if not select.select([0], [], [], LOOK / 1e3)[0]:
                 continue
             piece = os.read(0, 1 << 16)  # no limit: it is there
@@ -403,9 +402,8 @@ class Transport:
             farthest = max([p.round_trip for p in self.peers.values()] or [0])
             self._begin = time.perf_counter_ns() + START + farthest
             self._all(GO, number=self._begin)
-        elif not self._wait(lambda p: self._begin is not None or p.name != lead):
+        elif not self._wait(lambda p: self._begin != 0 or p.name != lead):
             return None
-        assert self._begin is not None
         time.sleep(min(1.0, max(0, self._begin - time.perf_counter_ns()) / 1e9))
         return self._begin
 
@@ -461,11 +459,9 @@ class Transport:
             self.run.fail(Failure("", "", None, reason))
 
     # -- the thread that hears ---------------------------------------------------------------------
-    def _run(self) -> None:
+    def _run(self, door: Door) -> None:
         import zmq
 
-        door = self._door
-        assert door is not None
         poller = zmq.Poller()
         for socket in (door.ears, door.news, door.asked):
             poller.register(socket, zmq.POLLIN)

@@ -57,7 +57,7 @@ def files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFiles:
     for name, source in units.items():
         beside = f"{source.rsplit('.', 1)[0]}.flow.h"
         fixed[f"sources/{beside}"] = header(
-            Path(source).name, deployed.c_tasks[source], jinja
+            Path(source).name, [c.task for c in deployed.c_tasks[source]], jinja
         ).encode()
         lines = jinja.get_template("fmu/unit.c.j2").render(header=beside, source=source)
         fixed[f"sources/{name}"] = lines.encode()
@@ -100,7 +100,7 @@ def _written(jinja: Environment, made: FmuUnit, sources: tuple[str, ...], folder
             "script": "build.py",
             "called": "fmu",
             "holds": "The tasks of the unit that this library belongs to.",
-            "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())),
+            "needed": ("cffi", "numpy", *made.libraries),
             "sources": sources,
             # Python keeps functions of the library even after a simulator has closed it.
             "flags": ["-shared", *FLAGS, "-Wl,-z,nodelete"],

@@ -7,11 +7,13 @@ with its reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from ...model.application import Application, FilePath, Port, Task
 from ...model.diagnostic import Diagnostic, Note
+from ...model.types import TensorType
 from ..in_c import is_cpp
 
 #: Element types of ports in FMI 3.0.
@@ -47,14 +49,13 @@ MOST_ELEMENTS = 1 << 24
 
 def version(app: Application, firings: Mapping[str, int]) -> tuple[int, str]:
     """2 or 3, and for 3 the first reason why FMI 2.0 is not enough."""
-    for task, port in open_ends(app):
-        assert port.type is not None
-        if port.type.shape:
-            return 3, f"`{port.name}` is {port.type}"
-        if firings[task.name] > 1:
-            return 3, f"`{port.name}` has {firings[task.name]} tokens in an iteration"
-        if port.type.dtype not in FMI2:
-            return 3, f"`{port.name}` is {port.type}"
+    for end in typed_ends(app):
+        if end.type.shape:
+            return 3, f"`{end.name}` is {end.type}"
+        if firings[end.task.name] > 1:
+            return 3, f"`{end.name}` has {firings[end.task.name]} tokens in an iteration"
+        if end.type.dtype not in FMI2:
+            return 3, f"`{end.name}` is {end.type}"
     for task in app.tasks:
         for name, value in settable(task):
             if type(value) is int and value not in _INT32:
@@ -69,6 +70,24 @@ def open_ends(app: Application) -> list[tuple[Task, Port]]:
         if task.border is not None:
             ends += [(task, port) for port in (*task.outputs, *task.inputs)]
     return sorted(ends, key=lambda end: end[0].border != "in")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedEnd:
+    """An open end whose port has a type."""
+
+    task: Task
+    name: str
+    type: TensorType
+
+
+def typed_ends(app: Application) -> list[TypedEnd]:
+    """The open ends of an app without refusals."""
+    ends = []
+    for task, port in open_ends(app):
+        if port.type is not None:
+            ends.append(TypedEnd(task, port.name, port.type))
+    return ends
 
 
 def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:

@@ -15,17 +15,17 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ..compiler import failure_of
+from ..sources import CTask
 from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...]]) -> bytes:
+def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ...]]) -> bytes:
     """The archive. Raises Errors, and OSError if the temporary folder cannot be written."""
     with scratch() as stage:
         for path, content in made.plan.items():
@@ -49,13 +49,12 @@ def _zipped(stage: Path, paths: list[str]) -> bytes:
     return stream.getvalue()
 
 
-def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[Task, ...]]) -> None:
+def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ...]]) -> None:
     """Compile each C file of tasks separately, so that its errors have a place in the text; then
     make the library."""
     faults, objects = [], []
     for path, source in made.units.items():
-        code = c_tasks[source][0].implementation_on("cpu")
-        assert code is not None
+        code = c_tasks[source][0].code
         objects.append(f"{Path(path).stem}.o")
         said = _run(stage, [*_compiler(), "-c", Path(path).name, "-o", objects[-1]])
         if isinstance(said, Diagnostic):

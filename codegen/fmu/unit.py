@@ -7,7 +7,7 @@ place; code that is not in C is called in Python.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,16 +16,25 @@ from typing import Any
 from ...analysis.dataflow.order import iteration_order
 from ...dsl.code import c_functions
 from ...model.application import Application
-from ...model.deployment import DataFile, DeployedApp, DeployedChannel, DeployedPort, DeployedTask
+from ...model.deployment import (
+    DataFile,
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedTask,
+    Deployment,
+)
 from ...model.types import DTYPES
 from ..c_text import comment, element, parameter
 from ..deploy import Deployed
 from ..external import RESERVED
 from ..in_c import C_PARAMETERS, c_name
+from ..kinds import code_of
 from ..kinds.c import CCode
-from ..kinds.onnx import OnnxCode
 from ..kinds.python import PythonCode
+from ..libraries import Library, distinct
 from ..names import identifiers
+from ..sources import CTask
 from .variables import Variable, variables
 
 #: Runs of the order on one line of the table.
@@ -34,8 +43,8 @@ _ON_A_LINE = 8
 
 @dataclass(frozen=True, slots=True)
 class FmuUnit:
-    """The content of the files of a unit. `called` tasks are not in C. `step` is the step size in
-    s, if there is one.
+    """The content of the files of a unit. `called` tasks are not in C, and need `libraries`. `step`
+    is the step size in s, if there is one.
 
     Lines are C; `needs_files`: the resources of the unit are used. `sources` are the files to
     compile, empty if a compiler alone is not enough.
@@ -61,7 +70,7 @@ class FmuUnit:
     leave: tuple[str, ...]
     defaults: tuple[str, ...]
     called: int
-    networks: bool
+    libraries: tuple[str, ...]
     sources: tuple[str, ...] = ()
 
     @property
@@ -113,8 +122,16 @@ def unit(
         tuple(made.border("out")),
         tuple(made.defaults),
         len(called),
-        any(isinstance(t.code, OnnxCode) for t in called),
+        _libraries(called, deployed.deployment),
     )
+
+
+def _libraries(called: Iterable[DeployedTask], deployment: Deployment) -> tuple[str, ...]:
+    """The names of the packages that these tasks need."""
+    libraries: list[Library] = []
+    for task in called:
+        libraries += code_of(task).libraries(deployment)
+    return tuple(library.name for library in distinct(libraries))
 
 
 def _order(app: Application, firings: Mapping[str, int], inside: Sequence[str]) -> list[str]:
@@ -137,7 +154,7 @@ class _Code:
     """Collects the members of the instance while the code of tasks is generated."""
 
     def __init__(
-        self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[Any, ...]]
+        self, app: DeployedApp, ids: Mapping[str, str], c_tasks: Mapping[str, tuple[CTask, ...]]
     ) -> None:
         self._app, self._ids, self._c_tasks = app, ids, c_tasks
         self._tasks = {t.name: t for t in app.tasks}
@@ -336,8 +353,7 @@ class _Code:
         message."""
         found: dict[str, dict[str, object]] = {}
         for tasks in self._c_tasks.values():
-            for task in tasks:
-                code = task.implementation_on("cpu")
+            for code in (c.code for c in tasks):
                 there = c_functions(Path(code.path))
                 for end, kind in (
                     ("init", f"void *(*)(const {code.symbol}_params *)"),

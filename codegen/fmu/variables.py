@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from ...model.application import Application, Port, Task
+from ...model.application import Application, Task
 from ..in_c import c_name
-from .limits import FMI2, FMI3, open_ends, settable
+from .limits import FMI2, FMI3, TypedEnd, settable, typed_ends
 
 #: FMI's words for a parameter, in 2.0 and in 3.0.
 _PARAMETERS = {
@@ -56,7 +56,7 @@ def variables(
     app: Application, firings: Mapping[str, int], version: int, ids: Mapping[str, str]
 ) -> list[Variable]:
     """Inputs, outputs, parameters, and in FMI 3.0 the time; `ids` are the names of tasks in C."""
-    ends = [_end(task, port, firings[task.name], version) for task, port in open_ends(app)]
+    ends = [_end(end, firings[end.task.name], version) for end in typed_ends(app)]
     found = list(ends)
     for task in app.tasks:
         found += _parameters(task, version, ids)
@@ -85,26 +85,25 @@ def _time(taken: Collection[str]) -> Variable:
     )
 
 
-def _end(task: Task, port: Port, tokens: int, version: int) -> Variable:
-    assert port.type is not None
-    dtype, shape, doc = port.type.dtype, port.type.shape, str(port.type)
+def _end(end: TypedEnd, tokens: int, version: int) -> Variable:
+    dtype, shape, doc = end.type.dtype, end.type.shape, str(end.type)
     if tokens > 1:
         shape = (tokens, *shape)
         doc += f", {tokens} tokens in a step"
     role, initial, causality, start = "output", "calculated", "FLOWC_OUTPUT", None
-    if task.border == "in":
+    if end.task.border == "in":
         role, initial, causality = "input", "", "FLOWC_INPUT"
         zero = "false" if dtype == "bool" else "0"
         start = " ".join([zero] * prod(shape))
     return Variable(
-        name=port.name,
+        name=end.name,
         fmi=FMI2[dtype] if version == 2 else FMI3[dtype],
         role=role,
         variability="discrete",
         initial=initial,
         causality=causality,
         type=f"FLOWC_{dtype.upper()}",
-        place=f"data.port_{port.name}",
+        place=f"data.port_{end.name}",
         count=prod(shape),
         start=start,
         dimensions=shape if version == 3 else (),

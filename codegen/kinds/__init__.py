@@ -1,4 +1,4 @@
-"""All kinds of code: the first one that serves a task where it is placed makes its code.
+"""All kinds of code: the first one that makes code of a task where it is placed counts.
 
 A kind is one module (see `kind`), and a line here.
 """
@@ -21,9 +21,9 @@ from . import (
     tensorrt,
     transfer,
 )
-from .kind import BuildCode, CodeSite, Helpers, Kind
+from .kind import BuildCode, CodeSite, Helpers, Kind, code_of
 
-__all__ = ["KINDS", "BuildCode", "CodeSite", "Helpers", "Kind", "kind_of"]
+__all__ = ["KINDS", "BuildCode", "CodeSite", "Helpers", "Kind", "code_of", "made_for"]
 
 KINDS: tuple[Kind, ...] = (
     link.KIND,
@@ -42,6 +42,11 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-def kind_of(task: Task, site: CodeSite) -> Kind:
-    """The kind that makes the code of a task without faults."""
-    return next(k for k in KINDS if k.serves(task, site))
+def made_for(task: Task, site: CodeSite) -> BuildCode:
+    """The code of a task without faults. Raises LookupError if no kind serves its processor."""
+    for kind in KINDS:
+        if site.processor in kind.processors:
+            code = kind.make(task, site)
+            if code is not None:
+                return code
+    raise LookupError(f"no kind of code serves `{task.name}` on a {site.processor}")

@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...model.application import Task
+from ...model.application import Network, Task
 from ...model.deployment import Deployment
 from ...model.mapping import Bands
 from ...networks.bands.blocked import initializers, version_here, without
-from ...networks.bands.firings import ALIGNED, BandPlan, View
+from ...networks.bands.firings import ALIGNED, HELD, BandPlan, View
 from ...networks.bands.made import Forms, Made, made, shared_weights
 from ...networks.bands.net import BandNet
 from ...networks.onnx.own_graph import probe
+from ..libraries import Library, onnxruntime
 from ..names import literal, option
 from ..sources import Sources
-from .kind import CodeSite, Identifiers, Kind, names, several, tensors
+from .kind import CPU, BuildCode, CodeSite, CpuMemory, Identifiers, Kind, names, several, tensors
 
 PLAN_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class BandsCode:
+class BandsCode(BuildCode):
     """`file` is the whole network, `plan` lists the steps that replace it.
 
     `weights`, `arena` (between firings), `block` (inside of one) and `sessions` (kept by ONNX
@@ -45,30 +46,33 @@ class BandsCode:
     threads: int = 1
     kind: str = "bands"
 
-    on_device = False
-    batch, moves = 1, False
     words = frozenset({"Bands"})
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ("onnxruntime",)
+    not_choosable = None
+
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        return (onnxruntime(),)
+
+    @property
+    def memory(self) -> CpuMemory:
+        """See `BuildCode`."""
+        kept, sessions = HELD * self.firings, ((self.plan, self.sessions),)
+        return CpuMemory(((self.plan, self.weights),), self.block, self.arena, kept, sessions)
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         tensors_of = f"{names(self.inputs)}, {names(self.outputs)}"
         threads = option("threads", several(self.threads))
         return f"Bands({literal(self.plan)}, {tensors_of}{threads})"
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.network is not None and site.on_cpu and bool(site.place.bands)
-
-
-def _make(task: Task, site: CodeSite) -> BandsCode:
+def _make(task: Task, site: CodeSite) -> BandsCode | None:
     """The plan and its models as files beside the whole network."""
     network = task.network
-    assert network is not None
-    plan, used = written(task, site.place.bands, site.sources)
+    if network is None or not site.place.bands:
+        return None
+    plan, used = written(task.name, network, site.place.bands, site.sources)
     return BandsCode(
         site.network(network),
         plan,
@@ -83,14 +87,14 @@ def _make(task: Task, site: CodeSite) -> BandsCode:
     )
 
 
-def written(task: Task, bands: tuple[Bands, ...], sources: Sources) -> tuple[str, Made]:
-    """The file of the plan, placed with all files that it needs, and the form that this machine
-    runs."""
-    network = task.network
-    assert network is not None
+def written(
+    task: str, network: Network, bands: tuple[Bands, ...], sources: Sources
+) -> tuple[str, Made]:
+    """The file of the plan of a task, placed with all files that it needs, and the form that this
+    machine runs."""
     forms = made(network, bands)
     file = Path(network.path)
-    stem = file.stem if network.model else f"{file.stem}={task.name}"
+    stem = file.stem if network.model else f"{file.stem}={task}"
     stem = re.sub(r"\[(\d+)\]", r"-\1", f"{stem}.bands")
 
     def place(name: str, content: bytes) -> str:
@@ -228,4 +232,4 @@ def _view(planned: BandPlan, view: View, tokens: dict[str, int]) -> list[Any]:
     return [base, at, net.chain.tensors[view.tensor].dtype, shape, first, end]
 
 
-KIND = Kind("bands", BandsCode.words, _serves, _make)
+KIND = Kind("bands", BandsCode.words, CPU, _make)

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...model.application import Task
-from ...model.deployment import Deployment
-from .kind import CodeSite, Identifiers, Kind
+from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class BorderCode:
+class BorderCode(BuildCode):
     """An open end; `kind` is its direction, `in` or `out`."""
 
-    kind: str
-
-    on_device = False
-    batch, moves = 1, False
+    kind: str = field()
 
     @property
     def words(self) -> frozenset[str]:
-        """See `Code`."""
+        """See `BuildCode`."""
         return frozenset({_WORDS[self.kind]})
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ()
-
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         return f"{_WORDS[self.kind]}()"
 
 
 _WORDS = {"in": "Inlet", "out": "Outlet"}
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.border is not None
+def _make(task: Task, site: CodeSite) -> BorderCode | None:
+    return None if task.border is None else BorderCode(task.border)
 
 
-def _make(task: Task, site: CodeSite) -> BorderCode:
-    assert task.border is not None
-    return BorderCode(task.border)
-
-
-KIND = Kind("border", frozenset(_WORDS.values()), _serves, _make)
+KIND = Kind("border", frozenset(_WORDS.values()), CPU, _make)

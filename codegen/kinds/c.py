@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...model.application import Implementation, Parameter, Task
-from ...model.deployment import DataFile, Deployment, Plain
+from ...model.deployment import DataFile, Plain
 from ..names import literal, option
-from .kind import CodeSite, Identifiers, Kind, plain, value_text
+from ..sources import CTask
+from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, plain, value_text
 
 
 @dataclass(frozen=True, slots=True)
-class CCode:
+class CCode(BuildCode):
     """A C function; parameters are (name, type, value), state fields (name, dtype, shape)."""
 
     library: str
@@ -23,16 +24,11 @@ class CCode:
     state: tuple[tuple[str, str, tuple[int, ...]], ...]
     kind: str = "c"
 
-    on_device = False
-    batch, moves = 1, False
     words = frozenset({"C"})
-
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ()
+    not_choosable = None
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         parameters = [
             f"({literal(n)}, {literal(kind)}, {value_text(v)})" for n, kind, v in self.parameters
         ]
@@ -54,21 +50,17 @@ def parameter_type(value: Parameter) -> str:
 def c_code(task: Task, code: Implementation, site: CodeSite) -> CCode:
     """The code of an implementation."""
     source = site.sources.place_c(code.path)
-    site.c_tasks.setdefault(source, []).append(task)
+    site.c_tasks.setdefault(source, []).append(CTask(task, code))
     typed = tuple((n, parameter_type(v), plain(v, site.sources)) for n, v in task.parameters)
     state = tuple((f.name, f.type.dtype, f.type.shape) for f in task.state)
     return CCode(source.rsplit(".", 1)[0] + ".so", source, code.symbol, typed, state)
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
+def _make(task: Task, site: CodeSite) -> CCode | None:
     code = task.implementation_on("cpu")
-    return task.network is None and site.on_cpu and code is not None and code.language == "c"
-
-
-def _make(task: Task, site: CodeSite) -> CCode:
-    code = task.implementation_on("cpu")
-    assert code is not None
+    if task.network is not None or code is None or code.language != "c":
+        return None
     return c_code(task, code, site)
 
 
-KIND = Kind("c", CCode.words, _serves, _make)
+KIND = Kind("c", CCode.words, CPU, _make)

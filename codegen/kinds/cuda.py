@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ...model.application import Task
 from ...model.deployment import Deployment, Plain
+from ..libraries import CUDA_PYTHON, Library
 from ..names import literal
 from .c import CCode, c_code
-from .kind import CodeSite, Identifiers, Kind, headers, number
+from .kind import ON_DEVICE, BuildCode, CodeSite, Identifiers, Kind, headers, number
 from .python import PythonCode, python_code
 
 
@@ -24,7 +25,7 @@ class DeployedLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class CudaCode:
+class CudaCode(BuildCode):
     """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the
     same on a CPU."""
 
@@ -38,19 +39,19 @@ class CudaCode:
     kind: str = "cuda"
 
     on_device = True
-    batch, moves = 1, False
+    not_choosable = ON_DEVICE
 
     @property
     def words(self) -> frozenset[str]:
-        """See `Code`."""
+        """See `BuildCode`."""
         return _WORDS if self.twin is None else _WORDS | self.twin.words
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ()
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        return (CUDA_PYTHON,)
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`: the kernels, one to a line."""
+        """See `BuildCode`: the kernels, one to a line."""
         lines = [
             f"{literal(self.file)},",
             "[",
@@ -80,13 +81,10 @@ def _launch(launch: DeployedLaunch) -> str:
     )
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.network is None and not site.on_cpu
-
-
-def _make(task: Task, site: CodeSite) -> CudaCode:
+def _make(task: Task, site: CodeSite) -> CudaCode | None:
     code = task.implementation_on("gpu")
-    assert code is not None
+    if task.network is not None or code is None:
+        return None
     file = site.sources.place("tasks", code.path)
     headers(code.path, site.sources)
     launches = tuple(
@@ -120,4 +118,4 @@ def _twin(task: Task, site: CodeSite) -> CCode | PythonCode | None:
     return python_code(task, twin, site)
 
 
-KIND = Kind("cuda", _WORDS, _serves, _make)
+KIND = Kind("cuda", _WORDS, frozenset({"gpu"}), _make)

@@ -1,24 +1,27 @@
 """A kind of code: how a task becomes code of it, its expression in main.py, and its requirements.
 
 A kind is a module beside this one with a `Kind`, a frozen dataclass for the code of one task (which
-deployment.json holds unchanged), and a class of the runtime whose call the dataclass prints.
+deployment.json holds unchanged), and a class of the runtime whose call the dataclass prints. All
+that the other modules of `codegen` ask of code are members of `BuildCode`.
 """
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, cast
 
 from ...dsl.includes import c_includes
-from ...model import deployment
 from ...model.application import FilePath, Network, Parameter, Task, Value
-from ...model.deployment import DataFile, Deployment, Plain
+from ...model.deployment import DataFile, DeployedTask, Deployment, Plain
 from ...model.mapping import Placement
+from ...model.platform import Kind as ProcessorKind
 from ...model.platform import Platform
+from ..libraries import Library
 from ..names import literal
-from ..sources import Plan, Sources
+from ..sources import CTask, Plan, Sources
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,24 +30,98 @@ if TYPE_CHECKING:
 Helpers = Callable[[Path], tuple[Path, ...]]
 #: The identifier in main.py of a task's name.
 Identifiers = Mapping[str, str]
+CPU: frozenset[ProcessorKind] = frozenset({"cpu"})
+#: Why a program cannot choose code in each frame: see `BuildCode.not_choosable`.
+ON_DEVICE = "runs on a GPU or DLA"
+BATCHED = "collects firings until it has a batch"
 
 
-class BuildCode(deployment.Code, Protocol):
-    """The code of a task, as data, with its requirements."""
+@dataclass(frozen=True, slots=True)
+class CpuMemory:
+    """Bytes of a network on CPUs. `weights` are those of each file, `block` those between layers in
+    one firing of a worker (None: unknown).
+
+    A network in bands has an `arena`, which all of them on a worker share; its firings keep `kept`,
+    and `sessions` are what ONNX Runtime keeps for each plan.
+    """
+
+    weights: tuple[tuple[str, int | None], ...]
+    block: int | None
+    arena: int | None = None
+    kept: int = 0
+    sessions: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes of a network in the memory of a device (None: unknown): the weights on each of
+    `processors`, and an arena, which the networks of a worker share."""
+
+    weights: int | None
+    arena: int | None
+    processors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildCode(abc.ABC):
+    """The code of a task, as data, with its requirements.
+
+    A field without a default that overrides a property needs `= field()`: dataclasses would take
+    the property for its default.
+    """
 
     @property
+    @abc.abstractmethod
+    def kind(self) -> str:
+        """Its name in deployment.json."""
+
+    @property
+    def batch(self) -> int:
+        """Firings that share an inference."""
+        return 1
+
+    @property
+    def moves(self) -> bool:
+        """Does the program select at run time which part of a network this is?"""
+        return False
+
+    @property
+    @abc.abstractmethod
     def words(self) -> frozenset[str]:
         """The names that main.py imports from the runtime for it."""
 
-    @property
-    def on_device(self) -> bool:
-        """Does it need CUDA?"""
-
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """Packages that it needs, beside numpy and CUDA's bindings."""
-
+    @abc.abstractmethod
     def text(self, ids: Identifiers) -> str:
         """The expression in main.py."""
+
+    @property
+    def on_device(self) -> bool:
+        """Does it run on a device, which CPUs replace with `--twin`?"""
+        return False
+
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """Packages that it needs, beside numpy."""
+        return ()
+
+    @property
+    def memory(self) -> CpuMemory | DeviceMemory | None:
+        """Bytes of its network; None if no account of it is kept."""
+        return None
+
+    @property
+    def not_choosable(self) -> str | None:
+        """Why a program cannot choose in each frame whether to fire this code; None if it can."""
+        return "has code that a program cannot choose in each frame"
+
+    @property
+    def abortable(self) -> bool:
+        """Can the program abort a firing, so that it leaves nothing behind?"""
+        return False
+
+
+def code_of(task: DeployedTask) -> BuildCode:
+    """The code of a task that flowc has deployed."""
+    return cast(BuildCode, task.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +137,15 @@ class CodeSite:
     place: Placement
     sources: Sources
     helpers: Helpers
-    c_tasks: dict[str, list[Task]]
+    c_tasks: dict[str, list[CTask]]
     alone: bool
     batch: int
     arena: int | None = None
 
     @property
-    def on_cpu(self) -> bool:
-        """Is the task on a CPU?"""
-        return self.platform.pool_of(self.place.processors[0]).kind == "cpu"
+    def processor(self) -> ProcessorKind:
+        """The kind of processor that the task is on."""
+        return self.platform.pool_of(self.place.processors[0]).kind
 
     def network(self, network: Network) -> str:
         """The file of a network in the build; its external weights are beside it."""
@@ -80,17 +157,20 @@ class CodeSite:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of code: the first one that `serves` a task at its site makes its code.
+    """A kind of code, for tasks on some kinds of `processors`.
 
-    `words` are the names that main.py may import from the runtime for it, which no other name may
-    equal. `scripts` are further files of a build with such code.
+    `make` returns None for a task that it does not serve; the first other code counts. `words` are
+    the names that main.py may import from the runtime for it, which no other name may equal.
+    `scripts` are further files of a build with such code, and `steps` the lines of its README that
+    say when to start them.
     """
 
     name: str
     words: frozenset[str]
-    serves: Callable[[Task, CodeSite], bool]
-    make: Callable[[Task, CodeSite], BuildCode]
+    processors: frozenset[ProcessorKind]
+    make: Callable[[Task, CodeSite], BuildCode | None]
     scripts: Callable[[Environment, Deployment], Plan] | None = None
+    steps: tuple[str, ...] = ()
 
 
 def tensors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ...model.application import Part, Task
 from ...model.deployment import Deployment
+from ..libraries import Library, onnxruntime
 from ..names import literal
-from .kind import CodeSite, Identifiers, Kind, names
+from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, names
 
 #: A file of the build with its input and output tensors.
 Side = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -27,7 +28,7 @@ class DeployedVariant:
 
 
 @dataclass(frozen=True, slots=True)
-class MovingCode:
+class MovingCode(BuildCode):
     """One side (`front`, `back`) of a network whose cut moves among `variants`; `tensors` are those
     of its own ports.
 
@@ -43,20 +44,20 @@ class MovingCode:
     others: tuple[float, float]
     kind: str = "moving"
 
-    on_device = False
-    batch, moves = 1, True
+    moves = True
     words = frozenset({"Back", "Cut", "Front", "Variant"})
+    not_choosable = "has a cut that moves"
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ("onnxruntime",)
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        return (onnxruntime(),)
 
     def cut_id(self, ids: Identifiers) -> str:
         """The identifier in main.py of the cut that both sides share."""
         return f"{ids[self.network + '.stage1']}_cut"
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         side = "Front" if self.side == "front" else "Back"
         return f"{side}({self.cut_id(ids)}, {names(self.tensors)})"
 
@@ -72,14 +73,11 @@ def _side(side: Side) -> str:
     return f"({literal(side[0])}, {names(side[1])}, {names(side[2])})"
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.network is not None and task.network.moving is not None
-
-
-def _make(task: Task, site: CodeSite) -> MovingCode:
+def _make(task: Task, site: CodeSite) -> MovingCode | None:
     """The models of all cuts as files; both sides name the same ones."""
     network = task.network
-    assert network is not None and network.moving is not None
+    if network is None or network.moving is None:
+        return None
     moving, file = network.moving, Path(network.path)
 
     def place(part: Part, number: int, side: str) -> Side:
@@ -107,4 +105,4 @@ def _make(task: Task, site: CodeSite) -> MovingCode:
     )
 
 
-KIND = Kind("moving", MovingCode.words, _serves, _make)
+KIND = Kind("moving", MovingCode.words, CPU, _make)

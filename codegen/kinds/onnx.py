@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
+from ..libraries import Library, onnxruntime
 from ..names import literal, option
-from .kind import CodeSite, Identifiers, Kind, names, several, tensors
+from .kind import (
+    BATCHED,
+    CPU,
+    BuildCode,
+    CodeSite,
+    CpuMemory,
+    Identifiers,
+    Kind,
+    names,
+    several,
+    tensors,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxCode:
+class OnnxCode(BuildCode):
     """A network with the tensors of its ports, in port order.
 
     `threads` of the inference library share an inference; they `spin` between layers if no other
@@ -23,23 +35,33 @@ class OnnxCode:
     file: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    batch: int
+    batch: int = field()
     threads: int = 1
     spin: bool = False
     weights: int | None = None
     block: int | None = None
     kind: str = "onnx"
 
-    on_device = False
-    moves = False
     words = frozenset({"Network"})
+    abortable = True
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ("onnxruntime",)
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        return (onnxruntime(),)
+
+    @property
+    def memory(self) -> CpuMemory:
+        """See `BuildCode`."""
+        block = None if self.block is None else self.batch * self.block
+        return CpuMemory(((self.file, self.weights),), block)
+
+    @property
+    def not_choosable(self) -> str | None:
+        """See `BuildCode`."""
+        return BATCHED if self.batch > 1 else None
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         options = [
             option("batch", several(self.batch)),
             option("threads", several(self.threads)),
@@ -52,15 +74,12 @@ class OnnxCode:
         )
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.network is not None and task.network.moving is None and site.on_cpu
-
-
-def _make(task: Task, site: CodeSite) -> OnnxCode:
-    assert task.network is not None
-    known = needs(task.network)
-    file = site.network(task.network)
-    code = OnnxCode(file, *tensors(task.network), site.batch)
+def _make(task: Task, site: CodeSite) -> OnnxCode | None:
+    network = task.network
+    if network is None or network.moving is not None:
+        return None
+    known = needs(network)
+    code = OnnxCode(site.network(network), *tensors(network), site.batch)
     if known is not None:
         code = replace(code, weights=known.weights, block=known.block)
     if site.place.threads == 1:
@@ -68,4 +87,4 @@ def _make(task: Task, site: CodeSite) -> OnnxCode:
     return replace(code, threads=site.place.threads, spin=site.alone)
 
 
-KIND = Kind("onnx", OnnxCode.words, _serves, _make)
+KIND = Kind("onnx", OnnxCode.words, CPU, _make)

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...model.application import Task
-from .engine import EngineCode, engine_code
-from .kind import CodeSite, Kind
+from ...model.deployment import Deployment
+from ..libraries import CUDA_PYTHON, Library, onnxruntime_gpu
+from .engine import EngineCode, engine_code, processors_of
+from .kind import CodeSite, Identifiers, Kind
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.network is not None and not site.on_cpu and not site.platform.tensorrt
+@dataclass(frozen=True, slots=True)
+class OnnxCudaCode(EngineCode):
+    """A network that ONNX Runtime runs on a GPU."""
+
+    words = frozenset({"OnnxCuda"})
+
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        return (onnxruntime_gpu(), CUDA_PYTHON)
+
+    def text(self, ids: Identifiers) -> str:
+        """See `BuildCode`."""
+        return f"OnnxCuda({self.network_text}{self.batch_text})"
 
 
-def _make(task: Task, site: CodeSite) -> EngineCode:
-    return engine_code(task, site, "onnxruntime")
+def _make(task: Task, site: CodeSite) -> OnnxCudaCode | None:
+    if task.network is None or site.platform.tensorrt:
+        return None
+    return engine_code(OnnxCudaCode, "onnxruntime", task.network, site, processors_of(site))
 
 
-KIND = Kind("onnx_cuda", frozenset({"OnnxCuda"}), _serves, _make)
+KIND = Kind("onnx_cuda", OnnxCudaCode.words, frozenset({"gpu"}), _make)

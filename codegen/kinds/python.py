@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...model.application import Implementation, Task
-from ...model.deployment import DataFile, Deployment, Plain
+from ...model.deployment import DataFile, Plain
 from ..names import literal
-from .kind import CodeSite, Identifiers, Kind, plain, value_text
+from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, plain, value_text
 
 
 @dataclass(frozen=True, slots=True)
-class PythonCode:
+class PythonCode(BuildCode):
     """A function or class in a copied file; `process`: it runs in a process of its own."""
 
     file: str
@@ -23,20 +23,18 @@ class PythonCode:
     process: bool = False
     kind: str = "python"
 
-    on_device = False
-    batch, moves = 1, False
-
     @property
     def words(self) -> frozenset[str]:
-        """See `Code`."""
+        """See `BuildCode`."""
         return frozenset({"Python", "Process"} if self.process else {"Python"})
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ()
+    @property
+    def not_choosable(self) -> str | None:
+        """See `BuildCode`."""
+        return "runs in a process of its own" if self.process else None
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`. Parameters with names of Python keywords are passed as **."""
+        """See `BuildCode`. Parameters with names of Python keywords are passed as **."""
         arguments = [literal(self.file), literal(self.name)]
         keywords = []
         for name, value in self.parameters:
@@ -60,11 +58,11 @@ class RaisingCode(PythonCode):
 
     @property
     def words(self) -> frozenset[str]:
-        """See `Code`."""
+        """See `BuildCode`."""
         return frozenset({"Event", "Process", "Python"} if self.process else {"Event", "Python"})
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         plain = PythonCode.text(self, ids)
         given = [f"{literal(e)}: Event(p, {literal(f'{self.task}.{e}')})" for e in self.events]
         return f"{plain[:-1]}, **{{{', '.join(given)}}})"
@@ -79,14 +77,10 @@ def python_code(task: Task, code: Implementation, site: CodeSite) -> PythonCode:
     return PythonCode(file, code.symbol, tuple((n, plain(v, site.sources)) for n, v in known))
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
+def _make(task: Task, site: CodeSite) -> PythonCode | None:
     code = task.implementation_on("cpu") or task.reference
-    return task.network is None and site.on_cpu and code is not None and code.language == "python"
-
-
-def _make(task: Task, site: CodeSite) -> PythonCode:
-    code = task.implementation_on("cpu") or task.reference
-    assert code is not None
+    if task.network is not None or code is None or code.language != "python":
+        return None
     made = replace(python_code(task, code, site), process=site.place.process)
     if not task.events:
         return made
@@ -95,4 +89,4 @@ def _make(task: Task, site: CodeSite) -> PythonCode:
     )
 
 
-KIND = Kind("python", frozenset({"Python", "Process"}), _serves, _make)
+KIND = Kind("python", frozenset({"Python", "Process"}), CPU, _make)

@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...model.application import Task
-from ...model.deployment import Deployment
 from ..names import option
-from .kind import CodeSite, Identifiers, Kind, several
+from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, several
 
 
 @dataclass(frozen=True, slots=True)
-class ResampleCode:
+class ResampleCode(BuildCode):
     """`kind` is `repeat` or `last`: `count` copies of every block of tokens, or the last one of
     `count` blocks."""
 
-    kind: str
+    kind: str = field()
     count: int
     block: int
 
-    on_device = False
-    batch, moves = 1, False
-
     @property
     def words(self) -> frozenset[str]:
-        """See `Code`."""
+        """See `BuildCode`."""
         return frozenset({self.kind.capitalize()})
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ()
-
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         block = option("block", several(self.block))
         return f"{self.kind.capitalize()}({self.count}{block})"
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.resampling is not None
-
-
-def _make(task: Task, site: CodeSite) -> ResampleCode:
+def _make(task: Task, site: CodeSite) -> ResampleCode | None:
     what = task.resampling
-    assert what is not None
-    return ResampleCode(what.word, what.count, what.block)
+    return None if what is None else ResampleCode(what.word, what.count, what.block)
 
 
-KIND = Kind("resample", frozenset({"Repeat", "Last"}), _serves, _make)
+KIND = Kind("resample", frozenset({"Repeat", "Last"}), CPU, _make)

@@ -9,8 +9,9 @@ from pathlib import Path
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
+from ..libraries import Library, onnxruntime
 from ..names import literal, option
-from .kind import CodeSite, Identifiers, Kind, several
+from .kind import CPU, BuildCode, CodeSite, CpuMemory, Identifiers, Kind, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class SegmentCode:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentsCode:
+class SegmentsCode(BuildCode):
     """Segments one after another; see `model.application.Segments`. The rest is as in
     `OnnxCode`."""
 
@@ -35,16 +36,21 @@ class SegmentsCode:
     block: int | None = None
     kind: str = "segments"
 
-    on_device = False
-    batch, moves = 1, False
     words = frozenset({"Segments"})
+    not_choosable = None
+    abortable = True
 
-    def libraries(self, deployment: Deployment) -> tuple[str, ...]:
-        """See `Code`."""
-        return ("onnxruntime",)
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        return (onnxruntime(),)
+
+    @property
+    def memory(self) -> CpuMemory:
+        """See `BuildCode`."""
+        return CpuMemory(tuple((s.file, s.weights) for s in self.segments), self.block)
 
     def text(self, ids: Identifiers) -> str:
-        """See `Code`."""
+        """See `BuildCode`."""
         parts = [literal((s.file, list(s.reads), list(s.makes))) for s in self.segments]
         options = [
             option("threads", several(self.threads)),
@@ -55,18 +61,11 @@ class SegmentsCode:
         return f"Segments([{', '.join(parts)}], {outputs}{''.join(options)})"
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return (
-        task.network is not None
-        and task.network.segments is not None
-        and site.on_cpu
-        and site.batch == 1
-    )
-
-
-def _make(task: Task, site: CodeSite) -> SegmentsCode:
-    assert task.network is not None and task.network.segments is not None
-    whole, parts, known = task.network, task.network.segments, needs(task.network)
+def _make(task: Task, site: CodeSite) -> SegmentsCode | None:
+    whole = task.network
+    if whole is None or whole.segments is None or site.batch > 1:
+        return None
+    parts, known = whole.segments, needs(whole)
     segments = []
     for s in parts.segments:
         # File names of the user are assumed to have no `=`.
@@ -79,4 +78,4 @@ def _make(task: Task, site: CodeSite) -> SegmentsCode:
     return SegmentsCode(tuple(segments), parts.outputs, site.place.threads, spin, block)
 
 
-KIND = Kind("segments", SegmentsCode.words, _serves, _make)
+KIND = Kind("segments", SegmentsCode.words, CPU, _make)

@@ -7,18 +7,53 @@ versions to them.
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...model.application import Task
+from ...model.application import Network, Task
 from ...model.deployment import Deployment
 from ...model.tensorrt import TensorRTVersion
+from ...networks.onnx.memory import needs_in_tensorrt
+from ...networks.quantization.implicit import without_pairs
+from ..libraries import CUDA_PYTHON, Library
 from ..names import literal
 from ..sources import Plan
-from .engine import EngineCode, engine_code
-from .kind import CodeSite, Kind
+from .engine import EngineCode, engine_code, processors_of
+from .kind import CodeSite, DeviceMemory, Identifiers, Kind
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRTCode(EngineCode):
+    """A network that TensorRT runs."""
+
+    words = frozenset({"TensorRT"})
+
+    def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
+        """See `BuildCode`."""
+        name = f"TensorRT {TensorRTVersion(deployment.tensorrt)}"
+        line = f"# {name}: NVIDIA's package, part of JetPack on a Jetson"
+        return (Library(name, (line,), rank=1), CUDA_PYTHON)
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """See `BuildCode`."""
+        return DeviceMemory(
+            self.weights, self.arena, tuple(processor for processor, _, _ in self.on)
+        )
+
+    def text(self, ids: Identifiers) -> str:
+        """See `BuildCode`."""
+        places = ", ".join(
+            f"{literal(p)}: ({literal(device)}, {core})" for p, device, core in self.on
+        )
+        digest, precision = literal(self.digest), literal(self.precision)
+        options = f"on={{{places}}}, digest={digest}, precision={precision}{self.batch_text}"
+        return f"TensorRT({self.network_text}, {options})"
 
 
 def stages(deployment: Deployment) -> list[str]:
@@ -26,7 +61,7 @@ def stages(deployment: Deployment) -> list[str]:
     found: dict[str, None] = {}
     for task in deployment.tasks:
         code = task.code
-        if not isinstance(code, EngineCode) or code.engine != "tensorrt":
+        if not isinstance(code, TensorRTCode):
             continue
         shapes = {
             name: (code.batch * p.shape[0], *p.shape[1:]) if code.batch > 1 else p.shape
@@ -53,7 +88,7 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
         "version": str(TensorRTVersion(deployment.tensorrt)),
         "dialect": TensorRTVersion(deployment.tensorrt).dialect,
         "stages": built,
-        "implicit": any(isinstance(c, EngineCode) and c.implicit for c in codes),
+        "implicit": any(isinstance(c, TensorRTCode) and c.implicit for c in codes),
     }
     return {
         f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
@@ -61,12 +96,60 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
     }
 
 
-def _serves(task: Task, site: CodeSite) -> bool:
-    return task.network is not None and not site.on_cpu and bool(site.platform.tensorrt)
+def _make(task: Task, site: CodeSite) -> TensorRTCode | None:
+    network = task.network
+    if network is None or not site.platform.tensorrt:
+        return None
+    on = processors_of(site)
+    kinds = {kind for _, kind, _ in on}
+    ranges_given = not TensorRTVersion(site.platform.tensorrt).strongly_typed
+    implicit, contents = "", b""
+    if ranges_given and network.precision == "int8" and "dla" in kinds:
+        implicit, contents = _implicit(network, site)
+    weights, arena = _memory(network, site, kinds)
+    code = engine_code(TensorRTCode, "tensorrt", network, site, on, contents)
+    return replace(code, implicit=implicit, weights=weights, arena=arena)
 
 
-def _make(task: Task, site: CodeSite) -> EngineCode:
-    return engine_code(task, site, "tensorrt")
+def _memory(network: Network, site: CodeSite, kinds: set[str]) -> tuple[int | None, int | None]:
+    """Bytes of the weights and of the arena of an engine."""
+    known = needs_in_tensorrt(network)
+    if known is None:
+        return None, site.arena
+    # If types do not decide, the file is in 32 bits, and the builder halves what it may; a DLA
+    # supports nothing wider.
+    typed = TensorRTVersion(site.platform.tensorrt).strongly_typed
+    halved = not typed and (network.precision != "fp32" or "dla" in kinds)
+    share = 2 if halved else 1
+    arena = site.arena
+    if arena is None:
+        arena = site.batch * known.block // share
+    return known.weights // share, arena
 
 
-KIND = Kind("tensorrt", frozenset({"TensorRT"}), _serves, _make, scripts)
+def _implicit(network: Network, site: CodeSite) -> tuple[str, bytes]:
+    """A network of 8 bits for an engine with given ranges: a model without pairs, and the ranges
+    beside it.
+
+    Returns the model's file, and the contents of both.
+    """
+    path = Path(network.path)
+    model, ranges = without_pairs(network.model or path.read_bytes())
+    borders = [t.name for t in (*network.inputs, *network.outputs) if t.type.dtype == "int8"]
+    words = json.dumps({"int8": borders, "ranges": ranges}, indent=1).encode()
+    site.sources.place("networks", path.with_suffix(".implicit.json"), words)
+    return site.sources.place("networks", path.with_suffix(".implicit.onnx"), model), model + words
+
+
+KIND = Kind(
+    "tensorrt",
+    TensorRTCode.words,
+    frozenset({"gpu", "dla"}),
+    _make,
+    scripts,
+    steps=(
+        "python3 build_engines.py          # once on the machine where it runs: builds the TensorRT"
+        " plans, which takes minutes",
+        "python3 profile_engines.py        # times of the layers of each plan",
+    ),
+)

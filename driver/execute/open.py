@@ -4,17 +4,18 @@ folder."""
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import Diagnostic, Errors
-from ..build.build import build
-from ..text.check import Report
+from ...runtime.modules import made_by
+from ..build.build import BuildOptions, build_with
 
 if TYPE_CHECKING:
     from ...runtime.embed import Running
@@ -22,30 +23,33 @@ if TYPE_CHECKING:
 _loading = threading.Lock()
 
 
-def open_program(
-    path: str | Path,
-    output: str | Path | None = None,
-    *,
-    platform: str = "host",
-    force: bool = False,
-    report: Report | None = None,
-    frames: int | None = None,
-    full_speed: bool = False,
-    twin: bool = False,
-    watchdog: float = 60.0,
-    settings: Sequence[str] = (),
-) -> Running:
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How a program in this process runs; see the options of `main.py`."""
+
+    frames: int | None = None
+    full_speed: bool = False
+    twin: bool = False
+    watchdog: float = 60.0
+    settings: Sequence[str] = ()
+
+
+def open_program(path: str | Path, output: str | Path | None = None, **asked: Any) -> Running:
     """Start a program in threads of this process: a build directory, or a text, which is built
     first if needed.
 
-    The first options are those of `build`, the others those of `main.py`. Raises Errors of the
-    build, `Failed` (of the program's own copy of the runtime) if it cannot start, and ValueError
-    for invalid `settings`.
+    `asked` are fields of `BuildOptions` and of `OpenOptions`. Raises Errors of the build, `Failed`
+    (of the program's own copy of the runtime) if it cannot start, and ValueError for invalid
+    `settings`.
     """
+    building = BuildOptions.taken_from(asked)
+    options = OpenOptions(**asked)
     directory = Path(path)
     if not directory.is_dir():
-        directory = build(path, output, platform=platform, force=force, report=report).directory
-    running: Running = _package(directory).open(frames, full_speed, twin, watchdog, settings)
+        directory = build_with(building, path, output).directory
+    running: Running = _package(directory).open(
+        options.frames, options.full_speed, options.twin, options.watchdog, options.settings
+    )
     return running
 
 
@@ -61,13 +65,10 @@ def _package(directory: Path) -> ModuleType:
     with _loading:
         if name in sys.modules:
             return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(
-            name, init, submodule_search_locations=[str(directory)]
-        )
-        assert spec is not None and spec.loader is not None
-        package = sys.modules[name] = importlib.util.module_from_spec(spec)
+        loader = SourceFileLoader(name, str(init))
+        package = sys.modules[name] = made_by(loader, folder=str(directory))
         try:
-            spec.loader.exec_module(package)
+            loader.exec_module(package)
         except BaseException:
             del sys.modules[name]
             raise

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ...codegen.deploy import deploy, sequential
-from ...codegen.kinds.engine import EngineCode
+from ...codegen.kinds.tensorrt import TensorRTCode
 from ...dsl.modules import local_modules
 from ...machines.board import BUILDER
 from ...machines.host import last_words
@@ -275,7 +275,7 @@ def _plan(
     for app in deployment.apps:
         codes |= {deployed.name: deployed.code for deployed in app.tasks}
     code = codes[task.name]
-    assert isinstance(code, EngineCode)
+    assert isinstance(code, TensorRTCode)
     wanted = code.file, kind, code.precision, code.batch, code.digest
     for seen in reported:
         if (seen.file, seen.device, seen.precision, seen.batch, seen.digest) == wanted:

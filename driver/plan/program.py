@@ -18,6 +18,7 @@ from ...analysis.dataflow.check import measured_too_slow
 from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, missing
 from ...codegen.emit import digest, emit, folder_of
+from ...codegen.kinds import tensorrt
 from ...codegen.nvrtc import faults as cuda_faults
 from ...codegen.robots import Robot, refusals
 from ...codegen.sources import Plan
@@ -170,7 +171,7 @@ def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Di
 def _devices_with_tensorrt(platform: Platform) -> set[str]:
     processors: set[str] = set()
     for pool in platform.pools:
-        if platform.tensorrt and pool.kind != "cpu":
+        if platform.tensorrt and pool.kind in tensorrt.KIND.processors:
             processors |= {*pool.processors}
     return processors
 
@@ -396,7 +397,7 @@ def write_program(
     root = "" if robot is None else robot.root(deployed.deployment)
     try:
         c_tasks = {root: deployed.c_tasks}
-        for own in deployed.parts:
+        for own in deployed.parts.values():
             part = own.deployment.part
             if part is not None:
                 c_tasks[f"{root}{folder_of(part.machine)}"] = own.c_tasks

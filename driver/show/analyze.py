@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ...analysis.dataflow.analyze import Analysis, limits
 from ...analysis.dataflow.analyze import analyze as analyze_app
@@ -24,6 +25,8 @@ from .alternatives import VariantComparison, compared
 
 #: Called with an app, its results so far, and its static orders by processor.
 Answered = Callable[[Application, Analysis, dict[str, str]], None]
+#: Called with all diagnostics, and the text that they are about.
+Noticed = Callable[[tuple[Diagnostic, ...], Checked], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +60,54 @@ class Analyzed(NotebookResult):
         return verdicts or has_errors(self.diagnostics)
 
 
+@dataclass(frozen=True, slots=True)
+class AnalysisRequest:
+    """What is analyzed. `for_period` also searches for the least buffers that keep the period,
+    `pareto` for the whole trade-off; with `overlap`, firings of a task may overlap.
+
+    Each search may take `seconds`. With `by_parts`, the layers of a network work row by row.
+    `report` gets lines of progress.
+    """
+
+    platform: str = "host"
+    overlap: bool = False
+    for_period: bool = False
+    pareto: bool = False
+    by_parts: bool = False
+    seconds: float = 10.0
+    report: Report | None = None
+
+
 def analyze(
     path: str | Path,
     *,
-    platform: str = "host",
-    overlap: bool = False,
-    for_period: bool = False,
-    pareto: bool = False,
-    by_parts: bool = False,
-    seconds: float = 10.0,
-    report: Report | None = None,
-    noticed: Callable[[tuple[Diagnostic, ...], Checked], None] | None = None,
+    noticed: Noticed | None = None,
     answered: Answered | None = None,
+    **asked: Any,
 ) -> Analyzed:
-    """The properties of every app of a text, or of a network in an .onnx file. Raises Errors.
+    """The properties of every app of a text, or of a network in an .onnx file; `asked` are fields
+    of `AnalysisRequest`. Raises Errors.
 
     Texts whose only errors are rates that do not balance, or deadlocks, are analyzed as far as
-    possible. `for_period` also searches for the least buffers that keep the period, `pareto` for
-    the whole trade-off; with `overlap`, firings of a task may overlap. Each search may take
-    `seconds`. With `by_parts`, the layers of a network work row by row. `noticed` gets the
-    diagnostics before the searches start, `answered` the results of an app whenever there are more.
+    possible. `noticed` gets the diagnostics before the searches start, `answered` the results of an
+    app whenever there are more.
     """
     from .networks import check_network
     from .show import processor_schedules
 
+    request = AnalysisRequest(**asked)
     is_network = Path(path).suffix == ".onnx"
     if is_network:
-        checked = check_network(path, by_parts=by_parts)
+        checked = check_network(path, by_parts=request.by_parts)
     else:
-        checked = check(path, platform=platform)
+        checked = check(path, platform=request.platform)
     try:
         valid = checked.require(VERDICT_CODES)
     except Errors:
         raise Errors(checked.diagnostics) from None
     profile, stale = (None, ()) if is_network else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
-    diagnostics = (*_relevant(checked, overlap), *stale, *times.warnings(valid.tasks))
+    diagnostics = (*_relevant(checked, request.overlap), *stale, *times.warnings(valid.tasks))
     if noticed is not None:
         noticed(diagnostics, checked)
     if not valid.system.apps:
@@ -104,7 +119,7 @@ def analyze(
         times = times.on_mapping(places(valid, times, profile), valid.platform)
     analyses: dict[str, Analysis] = {}
     for app in valid.system.apps:
-        mean = _mean_period(app, valid, times, profile, overlap)
+        mean = _mean_period(app, valid, times, profile, request.overlap)
 
         def tell(so_far: Analysis, app: Application = app, mean: Analysis | None = mean) -> None:
             if answered is not None:
@@ -114,11 +129,11 @@ def analyze(
             app,
             valid.verdicts[app.name],
             times.app(app),
-            overlap=overlap,
-            for_period=for_period,
-            pareto=pareto,
-            seconds=seconds,
-            progress=report,
+            overlap=request.overlap,
+            for_period=request.for_period,
+            pareto=request.pareto,
+            seconds=request.seconds,
+            progress=request.report,
             answered=tell,
         )
         analyses[app.name] = _with_mean(answer, mean)
@@ -127,8 +142,8 @@ def analyze(
     if isinstance(valid, ValidScenario):
         known = [(app, analyses[app.name]) for app in valid.system.apps]
         for name, state in valid.states.items():
-            states[name] = dict(_in_state(state, known, profile, overlap, seconds))
-    return Analyzed(checked, analyses, orders, diagnostics, overlap, alternatives, states)
+            states[name] = dict(_in_state(state, known, profile, request))
+    return Analyzed(checked, analyses, orders, diagnostics, request.overlap, alternatives, states)
 
 
 def _relevant(checked: Checked, overlap: bool) -> Iterator[Diagnostic]:
@@ -143,8 +158,7 @@ def _in_state(
     state: Valid,
     known: list[tuple[Application, Analysis]],
     profile: Profile | None,
-    overlap: bool,
-    seconds: float,
+    request: AnalysisRequest,
 ) -> Iterator[tuple[str, Analysis]]:
     """The apps of a state; results that are `known` from another state with the same app are
     reused, and new ones added."""
@@ -153,7 +167,11 @@ def _in_state(
         same = next((analysis for other, analysis in known if other == app), None)
         if same is None:
             same = analyze_app(
-                app, state.verdicts[app.name], times.app(app), overlap=overlap, seconds=seconds
+                app,
+                state.verdicts[app.name],
+                times.app(app),
+                overlap=request.overlap,
+                seconds=request.seconds,
             )
             known.append((app, same))
         yield app.name, same

@@ -41,42 +41,66 @@ class ReportAnswer:
 class ReportedRun:
     """A finished run: its report and its trace, if it wrote them, and its exit status."""
 
-    ran: MeasuredRun | None
-    traced: Traced | None
-    status: int
+    ran: MeasuredRun | None = None
+    traced: Traced | None = None
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """What a run of the program that a build would write now has written: its report, its trace."""
+
+    report: str | Path | None = None
+    trace: str | Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run of so many frames that is still to be made; the two callbacks are those of `run`."""
+
+    frames: int
+    on_measure: Callable[[str], None] | None = None
+    report: Report | None = None
+
+
+NO_RUN = ReportedRun()
 
 
 def report(
     path: str | Path,
     *,
     platform: str = "host",
-    frames: int | None = None,
-    run: ReportedRun | None = None,
-    run_file: str | Path | None = None,
-    trace_file: str | Path | None = None,
+    run: ReportedRun | RunFiles | NewRun = NO_RUN,
     compare: str | Path | None = None,
-    on_measure: Callable[[str], None] | None = None,
-    progress: Report | None = None,
 ) -> ReportAnswer:
-    """Collect all results for a text. Raises Errors.
+    """Collect all results for a text, and of a `run`. Raises Errors.
 
-    With `frames`, the program is first built and run for that many (the two callbacks are those of
-    `run`); else `run` is a run of it, or `run_file` the report of one and `trace_file` its trace.
     `compare` is a mapping, another report, or a build.
     """
-    if frames is not None:
+    if isinstance(run, NewRun):
         run = run_for(
-            path, platform=platform, frames=frames, on_measure=on_measure, report=progress
+            path,
+            platform=platform,
+            frames=run.frames,
+            on_measure=run.on_measure,
+            report=run.report,
         )
     shown = look(path, platform=platform)
-    if run_file is not None or trace_file is not None:
-        build = _digest(shown)
-        ran = None if run_file is None else _read(_RUN, Path(run_file), build)
-        traced = None if trace_file is None else _read(_TRACE, Path(trace_file), build)
-        run = ReportedRun(ran, traced, 0)
-    run = run or ReportedRun(None, None, 0)
+    if isinstance(run, RunFiles):
+        run = _read_files(run, shown)
     document = DocumentRows(shown, Path(path), platform, run.ran, run.traced).document(compare)
     return ReportAnswer(document, shown.diagnostics, run.status)
+
+
+def _read_files(files: RunFiles, shown: Shown) -> ReportedRun:
+    """The content of the files of a run. Raises Errors."""
+    if files == RunFiles():
+        return NO_RUN
+    build = _digest(shown)
+    return ReportedRun(
+        None if files.report is None else _read(_RUN, Path(files.report), build),
+        None if files.trace is None else _read(_TRACE, Path(files.trace), build),
+    )
 
 
 # -- what ran --------------------------------------------------------------------------------------

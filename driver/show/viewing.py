@@ -22,7 +22,7 @@ from ..execute.live_output import GRACE
 from ..solve.adopt import choose
 from ..solve.map import Answer, find_mapping
 from ..text.check import OnMeasure, Report
-from .reporting import ReportAnswer, ReportedRun, report, run_for
+from .reporting import NO_RUN, ReportAnswer, ReportedRun, report, run_for
 
 #: Seconds between two pictures of a search.
 BETWEEN = 0.2
@@ -146,7 +146,7 @@ class Viewer:
         self._server.tell("chosen", self._choices)
         self._chosen.set()
 
-    def _collect(self, run: ReportedRun | None = None) -> None:
+    def _collect(self, run: ReportedRun = NO_RUN) -> None:
         """The page with the current results. Raises Errors."""
         self.reported: ReportAnswer = report(self._path, platform=self._platform, run=run)
         self._page = live_page(self.reported.document, self._choices).encode()

@@ -30,12 +30,13 @@ from ...model.scenario import Scenario, State
 from ...model.times import FiringTime, Times
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of
-from ...search.deadline.verdict import with_bounds
+from ...search.deadline.problem import JointProblem
+from ...search.deadline.verdict import MappingVerdict, with_bounds
 from ...search.frequency.greedy import greedy
 from ...search.frequency.optimal import optimal
 from ...search.frequency.problem import ClockProblem, Domain, Levels
 from ..text.check import ValidScenario
-from .deadlines import Joint, missed
+from .deadlines import BoundedMapping, Joint, missed
 
 #: The share of a search's budget for testing combinations that witnesses have ruled out.
 DOUBTS = 0.25
@@ -43,7 +44,7 @@ DOUBTS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A state at the clock rates chosen for it; `bound` holds its power.
+    """A state at the clock rates chosen for it, with its `verdict` there; `bound` holds its power.
 
     `tests` of `combinations` were tested: the `whole` of those that take less power, or some
     (`search.frequency.optimal`). `domains` are the clocks with the rates that may be chosen, and
@@ -52,6 +53,7 @@ class Clocked:
     """
 
     joint: Joint
+    verdict: MappingVerdict
     bound: StateBound
     weight: Fraction
     combinations: int
@@ -80,10 +82,11 @@ def at_best_clocks(
     # the slowest level of a state first: deadlines missed there are also missed at the faster ones
     for name in reversed([*joints]):
         joint, state = joints[name], scenario.state(name)
-        if joint.system is not None and joint.verdict is not None:
-            alike = _but_periods(state, joint.system)
+        mapping = joint.bounded
+        if mapping is not None:
+            alike = _but_periods(state, mapping.system)
             clocked[name], failing[alike] = _clocked(
-                valid, state, joint, times[name], failing.get(alike, ()), doubts
+                valid, state, joint, mapping, times[name], failing.get(alike, ()), doubts
             )
     return {name: clocked[name] for name in joints if name in clocked}
 
@@ -134,14 +137,16 @@ def _clocked(
     valid: ValidScenario,
     state: State,
     joint: Joint,
+    mapping: BoundedMapping,
     times: Times,
     failing: tuple[Levels, ...],
     doubts: Budget,
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and its faults."""
     platform = valid.platform
-    domains = _domains(valid, state, joint, times)
-    program = _ProgramAtRates(joint, platform, domains)
+    busy = _busy(joint, mapping.system, platform, times)
+    domains = _domains(valid, state, busy)
+    program = _ProgramAtRates(joint.problem, mapping, platform, domains)
     problem = ClockProblem(domains, platform.power_w, cache(program.holds), program.surely_late)
     best, by_greedy = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
     if by_greedy.watts is not None and (best.watts is None or by_greedy.watts < best.watts):
@@ -149,7 +154,10 @@ def _clocked(
         best = replace(best, levels=by_greedy.levels, watts=by_greedy.watts, whole=False)
     levels = problem.highest if best.levels is None else best.levels
     chosen = program.at(levels)
-    judged = joint if chosen is program.fastest else _judged(joint, chosen)
+    judged, verdict = joint, mapping.verdict
+    if chosen is not program.fastest:
+        verdict = _verdict_at(joint.problem, verdict, chosen)
+        judged = _judged(joint, verdict, chosen)
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates)
     if not platform.silent:
@@ -161,6 +169,7 @@ def _clocked(
         )
     clocked = Clocked(
         judged,
+        verdict,
         bound,
         state.weight,
         problem.combinations,
@@ -180,11 +189,17 @@ def _clocked(
 class _ProgramAtRates:
     """The program of a state at clock rates: its timing, and whether it keeps its deadlines."""
 
-    def __init__(self, joint: Joint, platform: Platform, domains: tuple[Domain, ...]) -> None:
-        assert joint.system is not None
+    def __init__(
+        self,
+        problem: JointProblem,
+        mapping: BoundedMapping,
+        platform: Platform,
+        domains: tuple[Domain, ...],
+    ) -> None:
         # A program has one order, whatever its clocks.
-        self.fastest = with_its_workers(joint.system)
-        self._joint, self._platform, self._domains = joint, platform, domains
+        self.fastest = with_its_workers(mapping.system)
+        self._problem, self._verdict = problem, mapping.verdict
+        self._platform, self._domains = platform, domains
         pool_of = {p: n for n, pool in enumerate(platform.pools) for p in pool.processors}
         self._least = Least(self.fastest, pool_of)
 
@@ -204,9 +219,7 @@ class _ProgramAtRates:
             worst = worst_cases_in_time(self.at(levels))
         except Refused:
             return False
-        joint = self._joint
-        assert joint.verdict is not None
-        return worst is not None and not with_bounds(joint.problem, joint.verdict, worst).late
+        return worst is not None and not with_bounds(self._problem, self._verdict, worst).late
 
 
 def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
@@ -235,15 +248,14 @@ def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
 
 def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
     """The deadlines missed at these rates, and by how much; empty if all are kept."""
-    joint = clocked.joint
-    assert joint.verdict is not None
     system = slower(clocked.fastest, dict(_factors(platform, clocked.domains, levels)))
     try:
         worst = worst_cases(system)
     except Refused as refused:
         return "; ".join(refused.faults)
     verdict = replace(
-        with_bounds(joint.problem, joint.verdict, worst), utilization=utilization(system)
+        with_bounds(clocked.joint.problem, clocked.verdict, worst),
+        utilization=utilization(system),
     )
     return ", ".join(missed(verdict))
 
@@ -256,13 +268,16 @@ def _mw(watts: Fraction | None) -> float | None:
     return None if watts is None else round(float(watts) * 1000, 3)
 
 
-def _judged(joint: Joint, system: TimedSystem) -> Joint:
+def _verdict_at(
+    problem: JointProblem, verdict: MappingVerdict, system: TimedSystem
+) -> MappingVerdict:
+    """The bounds that hold at the clock rates of a system."""
+    used = {**dict.fromkeys(problem.processors, Fraction(0)), **utilization(system)}
+    return replace(with_bounds(problem, verdict, worst_cases(system)), utilization=used)
+
+
+def _judged(joint: Joint, verdict: MappingVerdict, system: TimedSystem) -> Joint:
     """The state with the bounds that hold at its clock rates."""
-    assert joint.verdict is not None
-    used = {**dict.fromkeys(joint.problem.processors, Fraction(0)), **utilization(system)}
-    verdict = replace(
-        with_bounds(joint.problem, joint.verdict, worst_cases(system)), utilization=used
-    )
     mapping = mapping_of(
         joint.problem, joint.outcome, verdict, joint.mapping.effort.seed, joint.seen
     )
@@ -284,15 +299,16 @@ def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -
 
 
 # -- power -----------------------------------------------------------------------------------------
-def _domains(valid: ValidScenario, state: State, joint: Joint, times: Times) -> tuple[Domain, ...]:
-    """The clock of each pool, with the rates that a state may have."""
+def _domains(
+    valid: ValidScenario, state: State, busy: Mapping[str, list[_Busy]]
+) -> tuple[Domain, ...]:
+    """The clock of each pool, with the rates that a state may have, and its `busy` tasks."""
     platform = valid.platform
     free = not platform.silent and (valid.scenario.least_energy or state.power_w is not None)
     wanted = {}
     for clock in valid.system.clocks:
         if clock.platform == platform.name and clock.state == state.of:
             wanted[clock.pool] = clock.hz
-    busy = _busy(joint, platform, times)
     return tuple(
         _domain(pool, busy[pool.name], wanted.get(pool.name), free) for pool in platform.pools
     )
@@ -340,11 +356,12 @@ class _Busy:
         return self.known_w * busy_w / highest_w
 
 
-def _busy(joint: Joint, platform: Platform, times: Times) -> dict[str, list[_Busy]]:
+def _busy(
+    joint: Joint, system: TimedSystem, platform: Platform, times: Times
+) -> dict[str, list[_Busy]]:
     """The tasks of each pool. Stages of a network take shares of the time of the whole."""
-    assert joint.system is not None
     tasks: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
-    for group in joint.system.groups:
+    for group in system.groups:
         for task in group.tasks:
             pool = platform.pool_of(task.processor)
             mean, energy = _mean(joint, task.name, pool.kind, times)
@@ -379,8 +396,9 @@ def _energy(time: FiringTime) -> Fraction | None:
 def _beyond(state: State, clocked: Clocked) -> Diagnostic | None:
     """The error that no clock rates keep the limit of a state with this mapping."""
     taken = sum((watts for _, watts in clocked.parts), Fraction(0))
-    late = clocked.joint.verdict is None or clocked.joint.verdict.late
-    if state.power_w is None or clocked.bound.energy_mw is None or taken <= state.power_w or late:
+    if state.power_w is None or clocked.bound.energy_mw is None or taken <= state.power_w:
+        return None
+    if clocked.verdict.late:
         return None
     message = (
         f"`{state.name}` takes at least {_watts(taken)} by the model, but its limit is"

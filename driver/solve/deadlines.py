@@ -83,6 +83,23 @@ class Joint:
             return self.program
         return timed(self.problem, self.outcome.assignment)
 
+    @property
+    def bounded(self) -> BoundedMapping | None:
+        """The mapping with what its bounds refer to; None if no mapping was found."""
+        system, assignment = self.system, self.outcome.assignment
+        if system is None or assignment is None or self.verdict is None:
+            return None
+        return BoundedMapping(assignment, self.verdict, system)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedMapping:
+    """A mapping that was found, its bounds, and the program that they refer to."""
+
+    assignment: Assignment
+    verdict: MappingVerdict
+    system: TimedSystem
+
 
 def wants_joint(valid: Valid) -> bool:
     """Deadlines to be met: every app has a period."""
@@ -296,12 +313,13 @@ def _exceeding(valid: Valid, times: Times, seen: MeasuredTimes) -> tuple[Diagnos
 # -- what can be said of it ------------------------------------------------------------------------
 def reasons(joint: Joint) -> list[str]:
     """The busiest processor, the tightest group, and what would help if a deadline is missed."""
-    verdict = joint.verdict
-    if verdict is None:
+    mapping = joint.bounded
+    if mapping is None:
         return [
             "no mapping was found: make periods longer, or search longer with --budget or"
             " --evaluations"
         ]
+    verdict = mapping.verdict
     busiest = max(verdict.utilization, key=lambda p: verdict.utilization[p])
     lines = [
         f"`{busiest}` is the busiest processor: {float(verdict.utilization[busiest]):.2%} of its"
@@ -315,8 +333,8 @@ def reasons(joint: Joint) -> list[str]:
     for group in unbounded:
         lines.append(f"`{group.name}` has no bound: too many tasks can delay it on some processor")
     if unbounded:
-        lines += _with_less_to_do(joint, busiest)
-    lines += _about_tightest(joint, [group for group in groups if group not in unbounded], verdict)
+        lines += _with_less_to_do(joint.problem, mapping.assignment, busiest)
+    lines += _about_tightest(mapping, [group for group in groups if group not in unbounded])
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
@@ -324,23 +342,21 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
-def _about_tightest(
-    joint: Joint, groups: Sequence[TaskGroup], verdict: MappingVerdict
-) -> Iterator[str]:
+def _about_tightest(mapping: BoundedMapping, groups: Sequence[TaskGroup]) -> Iterator[str]:
     """The group or path that needs the largest share of its deadline, and what its bound is made
     of."""
     tight: list[tuple[Fraction, TaskGroup, Held, Fraction]] = []
     for group in groups:
-        for each in held(group, verdict.worst):
+        for each in held(group, mapping.verdict.worst):
             if each.bound is not None and each.due:
                 tight.append((each.bound / each.due, group, each, each.bound))
     if not tight:
         return
     share, group, what, bound = max(tight, key=lambda t: t[0])
     yield f"{what.name(group)} is the tightest: {in_ms(bound)} of {in_ms(what.due)}"
-    yield from _taken_apart(joint, group, what)
+    yield from _taken_apart(mapping.system, group, what)
     if share > 1:
-        hopeless = what.due is not None and _alone(joint, group, what) > what.due
+        hopeless = what.due is not None and _alone(mapping.system, group, what) > what.due
         rival = "" if hopeless else f", or a higher priority than {group.priority}"
         yield f"a deadline of {in_ms(bound)} would be met{rival}"
 
@@ -355,13 +371,12 @@ def missed(verdict: MappingVerdict) -> Iterator[str]:
         yield broken.reason
 
 
-def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
+def _with_less_to_do(problem: JointProblem, assignment: Assignment, busiest: str) -> Iterator[str]:
     """What would help where there is no bound: the response times of the same mapping at a lower
     rate."""
-    assert joint.outcome.assignment is not None
     for factor in (2, 4, 8):
-        seldom = slowed(joint.problem, factor)
-        worst = worst_cases(timed(seldom, joint.outcome.assignment))
+        seldom = slowed(problem, factor)
+        worst = worst_cases(timed(seldom, assignment))
         if None not in worst.groups.values():
             late = {h.name(t): h.bound for t in seldom.groups for h in held(t, worst) if not h.met}
             if late:
@@ -377,19 +392,18 @@ def _with_less_to_do(joint: Joint, busiest: str) -> Iterator[str]:
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
-def _alone(joint: Joint, group: TaskGroup, what: Held) -> Fraction:
+def _alone(system: TimedSystem, group: TaskGroup, what: Held) -> Fraction:
     """The bound of a group, or of one of its paths, if it were alone."""
-    assert joint.system is not None
-    own = tuple(g for g in joint.system.groups if g.name == group.name)
+    own = tuple(g for g in system.groups if g.name == group.name)
     workers = []
-    for worker in joint.system.workers:
+    for worker in system.workers:
         groups = {position.group for position in worker.sequence}
         if groups == {group.name}:
             workers.append(worker)
         elif group.name in groups:  # a shared order: take the one that the group would have alone
             workers = []
             break
-    worst = worst_cases(replace(joint.system, groups=own, workers=tuple(workers)))
+    worst = worst_cases(replace(system, groups=own, workers=tuple(workers)))
     return next(h.bound for h in held(group, worst) if h.path == what.path) or Fraction(0)
 
 
@@ -405,10 +419,9 @@ _WORDS = {
 }
 
 
-def _taken_apart(joint: Joint, team: TaskGroup, what: Held) -> Iterator[str]:
+def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[str]:
     """The terms of a bound: the group's own path, and the delays by others."""
-    system, group = joint.system, team.name
-    assert system is not None
+    group = team.name
     bound = bounds(system).groups[group]
     terms = bound.terms if what.path is None else bound.paths[team.paths.index(what.path)].terms
     home = {t.name: g.name for g in system.groups for t in g.tasks}

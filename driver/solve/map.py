@@ -222,8 +222,9 @@ def _map_states_apart(
 
     mapping = map_states_apart(valid, find)
     if limit is not None:
-        mapping = replace(mapping, memory=taken_in_states(valid, known.profile, mapping))
-        require_within(limit, mapping)
+        memory = taken_in_states(valid, known.profile, mapping)
+        mapping = replace(mapping, memory=memory)
+        require_within(limit, memory)
     return Answer(
         mapping, valid, (*unchecked_power(valid.scenario), *_idle(request.search_workers))
     )

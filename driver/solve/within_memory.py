@@ -209,12 +209,11 @@ def taken_beside(
     return found
 
 
-def require_within(limit: MemoryLimit, mapping: Mapping) -> None:
+def require_within(limit: MemoryLimit, memory: PlannedMemory) -> None:
     """Check that all states together keep the limit: sessions of one state stay in memory in
     others. Raises Errors (F521)."""
-    assert mapping.memory is not None
-    if not limit.allows(mapping.memory):
-        raise Errors([too_much(limit, mapping.memory, {}, " in all states")])
+    if not limit.allows(memory):
+        raise Errors([too_much(limit, memory, {}, " in all states")])
 
 
 def _deployed(valid: Valid, profile: Profile | None, mapping: Mapping) -> Deployment:

@@ -156,7 +156,7 @@ def test_algorithm_9_takes_the_least_memory_though_the_tables_do_not() -> None:
     least, meant = found(20000, True), found(20000, False)
     assert least.memory < 19712 and meant.memory <= 20000
     assert meant.times < least.times
-    assert found(10, True) == least, "not within the limit, and nobody says so"
+    assert found(10, True) == least, "not within the limit, and nothing is reported"
 
 
 def test_selection_by_table_6_6() -> None:

@@ -84,7 +84,7 @@ def told(stderr: str, where: str, moment: str, words: str) -> bool:
     }
     last = stderr.splitlines()[-1]
     single = f"flowc: app A, task A.{where}{at[moment]}"
-    # Where several tasks were in a firing when the process ended, nobody knows whose doing it was.
+    # Where several tasks were in a firing when the process ended, it is unknown which one failed.
     several = rf"flowc: one of .*A\.{where} \(firing {BEFORE}\).* failed: "
     return words in last and (last.startswith(single) or re.match(several, last) is not None)
 

@@ -155,7 +155,7 @@ def test_other_signals_reach_the_program(programs: Make) -> None:
 
 @pytest.mark.parametrize("group", [False, True])
 def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> None:
-    """For longer than the watchdog has patience; whoever stops the supervisor stops the program."""
+    """For longer than the limit of the watchdog; a stopped supervisor stops the program."""
     with started(programs("paced"), "", "--frames", "60", "--watchdog", "3") as running:
         running.until("saw 5")
         pid = running.process.pid
@@ -234,6 +234,6 @@ def test_a_program_ends_with_flowc_run(programs: Make, tmp_path: Path) -> None:
         running = Running(process)
         running.until("saw 3")
         process.kill()
-        status, stdout, _ = running.end()  # once nobody holds the pipes any more
+        status, stdout, _ = running.end()  # once no process holds the pipes any more
     assert status == -signal.SIGKILL and "closes sink" in stdout
     shutil.rmtree(tmp_path / "out")

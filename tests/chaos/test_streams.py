@@ -43,7 +43,7 @@ def test_streams_may_be_closed(programs: Make, tmp_path: Path, program: str, clo
         assert "saw 4" in done.stdout
 
 
-def test_a_fault_has_its_status_where_nobody_listens(programs: Make) -> None:
+def test_a_fault_has_its_status_where_no_process_reads(programs: Make) -> None:
     for fault in ("sink:fire:raise", "sink:fire:segv", "sink:start:sysexit"):
         assert shell(programs("threads"), "--frames 5 2>&-", fault).returncode == 1
     with started(programs("threads"), "sink:fire:raise") as running:

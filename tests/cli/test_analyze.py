@@ -373,7 +373,7 @@ def test_a_stale_profile_is_named(tmp_path: Path) -> None:
     assert "is stale" in result.stderr and "no stored profile" in result.stdout
 
 
-def test_times_that_nobody_knows_are_not_exported(write: Write, tmp_path: Path) -> None:
+def test_unknown_times_are_not_exported(write: Write, tmp_path: Path) -> None:
     flow = write("task A { out y wcet 4 ms }\ntask B { in y }\napp P { a: A  b: B  a -> b }\n")
     target = tmp_path / "p.xml"
     assert CliRunner().invoke(app, ["export", str(flow), "-o", str(target)]).exit_code == 0
@@ -488,8 +488,8 @@ def test_a_graph_that_is_too_large_is_given_with_its_bounds(write: Write) -> Non
 
 
 def test_latencies_of_paths(write: Write) -> None:
-    """From the newest data that a decision depends on; an iteration of 160 ms is not what anybody
-    waits for."""
+    """From the newest data that a decision depends on; an iteration of 160 ms
+    is longer than a user waits."""
     text = """
         task Mic { out x: float32 rate 512  wcet 1 ms }
         task Frame { in x: float32 rate 160  out y: float32  wcet 1 ms }

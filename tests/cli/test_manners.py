@@ -297,7 +297,7 @@ def test_a_user_without_a_home_sees_no_words_of_libraries(write: Write, tmp_path
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "a.svg").exists()
 
 
-# -- where nobody listens --------------------------------------------------------------------------
+# -- where no process reads ------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("redirected", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)]
 )

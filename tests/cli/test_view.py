@@ -118,8 +118,8 @@ def test_tables_of_a_running_program() -> None:
 
 
 def test_what_a_program_says_stands_above_its_tables(write: Write, tmp_path: Path) -> None:
-    """Where nobody sees tables that change, there are the words of the program, and the table at
-    its end."""
+    """Where the output is no terminal, there are the words of the program, and the table at its
+    end."""
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)
     words = ["run", str(flow), "--live", "--frames", "20", "-o", str(tmp_path / "out")]

@@ -505,9 +505,7 @@ def test_the_graph_of_an_example(tmp_path: Path) -> None:
     ("example", "name"),
     [("hello", "Hello"), ("digits", "Reader"), ("spotter", "Spotter"), ("robot", "Planner")],
 )
-def test_an_app_that_nobody_outside_feeds_is_no_unit(
-    example: str, name: str, tmp_path: Path
-) -> None:
+def test_an_app_without_open_ends_is_no_unit(example: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(Errors) as errors:
         build_fmu(ROOT / "examples" / example / f"{example}.flow", name, tmp_path / "out")
     assert any(

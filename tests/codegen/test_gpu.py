@@ -831,7 +831,7 @@ def test_pins_of_kernels(write: Write, tmp_path: Path, pin: str, said: str) -> N
 
 
 def test_what_a_gpu_makes_is_seen_through_a_window(write: Write, tmp_path: Path) -> None:
-    """Older tokens stay on the device as long as somebody may look at them, or as copies; the twin
+    """Older tokens stay on the device as long as a task may read them, or as copies; the twin
     sees the same."""
     flow = write(
         'task S { out x: float32[2] rate 3  python "t.py:Source" }\n'
@@ -1113,7 +1113,7 @@ def test_headers_of_a_toolkit_that_is_not_here_are_a_warning(write: Write, tmp_p
         'task P { in x: float32[4]   python "t.py:sink" }\n'
         "app A { s: S  k: K  p: P  s -> k -> p }\nplatform pc { cpu core[2]  gpu cuda compute 8.7 }",
         t_py=SMALL_TASKS,
-        k_cu="#include <thrust_of_nobody.h>\n" + SMALL,
+        k_cu="#include <no_such_thrust.h>\n" + SMALL,
     )
     store_profile(flow, platform="pc")
     (warning,) = (
@@ -1121,7 +1121,7 @@ def test_headers_of_a_toolkit_that_is_not_here_are_a_warning(write: Write, tmp_p
         for d in flowc.build(flow, tmp_path / "out", platform="pc").diagnostics
         if d.code == "F310"
     )
-    assert warning.severity == "warning" and "thrust_of_nobody.h" in warning.message
+    assert warning.severity == "warning" and "no_such_thrust.h" in warning.message
     (tmp_path / "k.cu").write_text(
         "#include <stdint.h>\n#include <cstdint>\n#include <math.h>\n#include <cfloat>\n#include <assert.h>\n"
         "#include <cuda_runtime.h>\n__device__ float f() { assert(1); std::int32_t a = INT32_MAX; uint8_t b = UINT8_MAX;\n"

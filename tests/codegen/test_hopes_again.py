@@ -260,7 +260,7 @@ def test_code_beside_the_text_counts(tmp_path: Path) -> None:
     )
 
 
-# -- a manifest that somebody has written ----------------------------------------------------------
+# -- a manifest that a user has written ------------------------------------------------------------
 @pytest.mark.parametrize(
     ("path", "text", "told"),
     [

@@ -380,7 +380,7 @@ def nodes_of(path: Path) -> list[int]:
 
 
 # -- ROS 2 -----------------------------------------------------------------------------------------
-#: A node of somebody else's: sends pictures in rows that are filled up, waits for all answers, and
+#: A node of another author: sends pictures in rows that are filled up, waits for all answers, and
 #: prints them.
 CAMERA = """
 import array

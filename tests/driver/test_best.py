@@ -203,6 +203,6 @@ def test_each_pace_has_its_own(text: Path) -> None:
 
 
 def test_a_fault_of_a_variant_is_told_alone(text: Path) -> None:
-    """Pins of the other ones are no faults, although nobody knows their tasks."""
+    """Pins of the other ones are no faults, although their tasks are unknown."""
     text.write_text(TEXT.replace("accuracy 0.75", "accuracy -1"))
     assert [d.code for d in flowc.check(text, platform="duo").diagnostics] == ["F105"]

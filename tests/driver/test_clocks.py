@@ -131,7 +131,7 @@ def test_no_combination_of_rates_takes_less(text: Path) -> None:
         assert clocked.bound.greedy_mw is not None and clocked.bound.greedy_mw >= min(taken) - 0.001
 
 
-def test_rates_stay_high_unless_somebody_asks(text: Path) -> None:
+def test_rates_stay_high_unless_the_text_asks(text: Path) -> None:
     text.write_text(APPS.replace("minimise energy", ""))
     states = {s.state: s for s in mapped(text).mapping.states}
     assert all(dict(s.clocks_hz) == {"big": 2 * 10**9, "small": 10**9} for s in states.values())
@@ -263,7 +263,7 @@ def test_rates_of_a_file_that_was_edited_are_checked(text: Path) -> None:
 
 
 def test_rates_in_any_order_are_enough_for_a_pin(text: Path) -> None:
-    """Nobody has said what the platform takes."""
+    """The platform declares no power."""
     silent = re.sub(r" (idle|busy) \[[^]]*\] W", "", APPS).replace(
         "[500, 1000, 1500, 2000]", "[2000, 500, 1000]"
     )

@@ -14,7 +14,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.codegen.deploy import Deployed
-from flowc.codegen.kinds.engine import EngineCode
+from flowc.codegen.kinds.kind import DeviceMemory
 from flowc.codegen.memory import shared_arenas
 from flowc.driver.measure import band_costs
 from flowc.driver.plan import memory
@@ -56,7 +56,7 @@ def show(y):
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A camera, a stack of convolutions, and somebody who looks; a profile says what they take."""
+    """A camera, a stack of convolutions, and a sink; a profile says what they take."""
     monkeypatch.setattr(memory, "SEARCHING", 0.12)
     monkeypatch.setattr(searching, "MOST_SIZES", 4)
     # Sessions would be larger than a network as small as this.
@@ -370,8 +370,7 @@ def test_engines_are_held_against_the_memory_of_their_gpu(devices: Path) -> None
 
 def test_states_share_arenas() -> None:
     """By hand: two workers in one state, one in the other, and what ends at a CPU has none."""
-    codes = {n: EngineCode("n", (), (), 1, "tensorrt", (("gpu", "gpu", 0),), "fp32", False, "", "", 10, size)
-             for n, size in (("a", 5), ("b", 7), ("c", 9))}  # fmt: skip
+    codes = {n: DeviceMemory(10, size, ("gpu",)) for n, size in (("a", 5), ("b", 7), ("c", 9))}
 
     def worker(*tasks: str, processor: str = "gpu") -> DeployedWorker:
         return DeployedWorker(

@@ -263,7 +263,7 @@ def test_places_of_one_state_are_those_of_no_other(pairs: Any, tmp_path: Path) -
         (None, "F609", "placements of `{}` has `{}` twice"),
     ],
 )
-def test_places_that_somebody_wrote_are_checked(
+def test_places_that_a_user_wrote_are_checked(
     pairs: Any, change: dict[str, Any] | None, code: str, said: str, tmp_path: Path
 ) -> None:
     document = json.loads(pairs.path.read_text())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from flowc.cli import app
 from flowc.driver.build.build import build as flowc_build
-from flowc.driver.show.reporting import report
+from flowc.driver.show.reporting import NewRun, RunFiles, report
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text.check import check
 from flowc.driver.text.store import save_mapping
@@ -93,7 +93,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 @pytest.fixture(scope="module")
 def document(ran: Ran) -> Document:
     flow, _, run_file, trace_file = ran
-    return report(flow, run_file=run_file, trace_file=trace_file).document
+    return report(flow, run=RunFiles(run_file, trace_file)).document
 
 
 def test_predicted_proved_and_measured_stand_side_by_side(document: Document) -> None:
@@ -154,8 +154,8 @@ def test_charts_begin_with_the_same_frame(document: Document) -> None:
 def test_same_inputs_same_bytes(ran: Ran, document: Document) -> None:
     """Also where sets come in another order."""
     flow, _, run_file, trace_file = ran
-    block = "import sys; from flowc.driver.show.reporting import report; from flowc.report.page import page; "
-    block += "sys.stdout.write(page(report(sys.argv[1], run_file=sys.argv[2], trace_file=sys.argv[3]).document))"
+    block = "import sys; from flowc.driver.show.reporting import RunFiles, report; from flowc.report.page import page; "
+    block += "sys.stdout.write(page(report(sys.argv[1], run=RunFiles(sys.argv[2], sys.argv[3])).document))"
     command = [sys.executable, "-c", block, str(flow), str(run_file), str(trace_file)]
     other = dict(os.environ, PYTHONHASHSEED="11", PYTHONIOENCODING="utf-8")
     done = subprocess.run(command, capture_output=True, env=other, check=True, timeout=HANGS)
@@ -164,7 +164,7 @@ def test_same_inputs_same_bytes(ran: Ran, document: Document) -> None:
 
 
 def refused(code: str, flow: Path, **options: Any) -> str:
-    """What is said of files that are no good."""
+    """The message about files that cannot be used."""
     with pytest.raises(Errors) as caught:
         report(flow, **options)
     (found,) = caught.value.diagnostics
@@ -175,14 +175,14 @@ def refused(code: str, flow: Path, **options: Any) -> str:
 def test_files_of_other_programs_are_refused_by_name(ran: Ran, tmp_path: Path) -> None:
     flow, _, run_file, trace_file = ran
     build_of = json.loads(run_file.read_text())["build"]
-    for option, file in (("run_file", run_file), ("trace_file", trace_file)):
+    for option, file in (("report", run_file), ("trace", trace_file)):
         foreign = tmp_path / file.name
         foreign.write_text(file.read_text().replace(build_of, "f" * 64))
-        said = refused("F621", flow, **{option: foreign})
+        said = refused("F621", flow, run=RunFiles(**{option: foreign}))
         assert "ffffffffffff" in said and build_of[:12] in said and file.name in said
     nameless = tmp_path / "nameless.json"
     nameless.write_text(json.dumps({**json.loads(run_file.read_text()), "build": None}))
-    assert "an unnamed build" in refused("F621", flow, run_file=nameless)
+    assert "an unnamed build" in refused("F621", flow, run=RunFiles(nameless))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_files_of_other_programs_are_refused_by_name(ran: Ran, tmp_path: Path) -
 def test_what_is_no_report_of_a_run(content: str, said: str, ran: Ran, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     file.write_text(content)
-    assert said in refused("F620", ran[0], run_file=file)
+    assert said in refused("F620", ran[0], run=RunFiles(file))
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_what_is_no_report_of_a_run(content: str, said: str, ran: Ran, tmp_path:
 def test_what_is_no_trace(content: str, ran: Ran, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(content)
-    refused("F620", ran[0], trace_file=file)
-    refused("F620", ran[0], trace_file=tmp_path / "none.json")
+    refused("F620", ran[0], run=RunFiles(trace=file))
+    refused("F620", ran[0], run=RunFiles(trace=tmp_path / "none.json"))
 
 
 def test_comparing_with_a_mapping_a_report_and_a_build(
@@ -224,7 +224,7 @@ def test_comparing_with_a_mapping_a_report_and_a_build(
     other = replace(document, tasks=(document.tasks[0], work))
     there = tmp_path / "other.html"
     there.write_text(page(other))
-    found = report(flow, run_file=run_file, compare=there).document.compare
+    found = report(flow, run=RunFiles(run_file), compare=there).document.compare
     assert (
         found is not None and found.only_here == ("tasks: Paced.show",) and found.only_there == ()
     )
@@ -240,11 +240,11 @@ def test_comparing_with_a_mapping_a_report_and_a_build(
     )
     found = report(flow, compare=changed).document.compare
     assert found is not None and {d.section for d in found.differences} == {"tasks", "paths"}
-    found = report(flow, run_file=run_file, compare=out).document.compare
+    found = report(flow, run=RunFiles(run_file), compare=out).document.compare
     assert found is not None and found.differences == () == found.only_there
     text = tmp_path / "document.json"
     text.write_text(document.to_json(indent=1))
-    found = report(flow, run_file=run_file, trace_file=trace_file, compare=text).document.compare
+    found = report(flow, run=RunFiles(run_file, trace_file), compare=text).document.compare
     assert found is not None and found.differences == ()
 
 
@@ -288,7 +288,7 @@ def test_a_report_can_run_the_program_first(
         )
         / "paced.flow"
     )
-    found = report(flow, frames=2)
+    found = report(flow, run=NewRun(2))
     assert (
         found.status == 0
         and found.document.apps[0].frames == 2
@@ -296,14 +296,14 @@ def test_a_report_can_run_the_program_first(
     )
     (tmp_path / "copy" / "t.py").write_text(CODE + "\ndef show(n): raise ValueError('no screen')\n")
     store_profile(flow, TIMES)
-    found = report(flow, frames=2)
+    found = report(flow, run=NewRun(2))
     assert (
         found.status == 1 and "no screen" in found.document.failure and found.document.status == 1
     )
 
 
 def test_data_is_from_the_commands_that_make_it(ran: Ran, tmp_path: Path) -> None:
-    """With all that a mapping supposes; times of another tool were measured by nobody."""
+    """With all that a mapping supposes; times of another tool were not measured by flowc."""
     flow = (
         Path(
             shutil.copytree(ran[0].parent, tmp_path / "copy", ignore=shutil.ignore_patterns("out"))
@@ -388,7 +388,7 @@ def test_states_and_changes_stand_beside_what_was_proved_of_them(
         "--quiet",
     )
     assert done.returncode == 0, done.stderr
-    document = report(flow, platform="duo", run_file=tmp_path / "r.json").document
+    document = report(flow, platform="duo", run=RunFiles(tmp_path / "r.json")).document
     assert document.search is not None and document.commands[0].startswith("flowc map app.flow")
     assert [(b.app, b.bound_ns, b.deadline_ns) for b in document.states[0].bounds] == [
         ("A", 6_000_000, 10_000_000)

@@ -68,7 +68,7 @@ VERBS = {
 def counted(
     monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], key: Callable[..., object]
 ) -> list[object]:
-    """What each call of a function was about, whoever calls it."""
+    """What each call of a function was about, from every caller."""
     seen: list[object] = []
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -211,7 +211,7 @@ def test_check_imports_what_it_needs_and_no_more(
     assert sorted(m for m in modules if m.startswith(LATER)) == []
 
 
-def test_check_runs_nobodys_code(flow: Path) -> None:
+def test_check_runs_no_code_of_tasks(flow: Path) -> None:
     """Nor does it compile any: Python and C are only read."""
     traces = "import pathlib\npathlib.Path('it_ran').touch()\n"
     flow.with_name("code.py").write_text(traces + CODE)

@@ -1,4 +1,4 @@
-"""A search that somebody watches: what its server tells, and the page afterwards."""
+"""A search that a browser watches: what its server tells, and the page afterwards."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_who_watches_a_search_hears_how_it_goes_and_then_has_the_mapping(write: 
 
 
 def test_another_assignment_of_a_search_is_chosen_with_its_bounds(write: Write) -> None:
-    """What the search said of it is what is proved of it; and it counts for whoever comes next."""
+    """What the search said of it is what is proved of it; and it counts for the next reader."""
     flow = write(TEXT)
     found = find_mapping(flow, platform="two", evaluations=20).mapping
     points = found.effort.front

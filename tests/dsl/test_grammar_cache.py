@@ -226,7 +226,7 @@ def _of_everybody(home: Path) -> None:
     (home / "flowc").chmod(0o1777)
 
 
-def _of_somebody_else(home: Path) -> None:
+def _of_another_user(home: Path) -> None:
     (home / "flowc").mkdir(mode=0o755)
     os.chown(home / "flowc", 12345, 12345)
 
@@ -237,7 +237,7 @@ PLACES = {
     "a link to nowhere": _is_a_link_to_nowhere,
     "writable by the group": _of_the_group,
     "writable by everybody": _of_everybody,
-    "somebody else's": _of_somebody_else,
+    "of another user": _of_another_user,
 }
 
 
@@ -245,7 +245,7 @@ PLACES = {
 def test_nothing_is_kept_in_a_place_that_others_may_write_to(
     check: Checks, home: Path, tmp_path: Path, how: str
 ) -> None:
-    if how == "somebody else's" and os.getuid() != 0:
+    if how == "of another user" and os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     PLACES[how](home)
     before = set(tmp_path.rglob("*"))
@@ -253,12 +253,12 @@ def test_nothing_is_kept_in_a_place_that_others_may_write_to(
     assert set(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("how", ["writable by the group", "somebody else's"])
+@pytest.mark.parametrize("how", ["writable by the group", "of another user"])
 def test_nothing_is_unpickled_from_a_place_that_others_may_write_to(
     check: Checks, used: Path, tmp_path: Path, how: str
 ) -> None:
-    """Whoever could write the file could run code."""
-    if how == "somebody else's" and os.getuid() != 0:
+    """A user who can write the file could run code."""
+    if how == "of another user" and os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     assert not check(used)
     file, trace = kept(used), tmp_path / "it_ran"
@@ -288,8 +288,8 @@ def _touching(file: Path) -> bytes:
 
 @pytest.mark.parametrize("place", ["caches", "/dev/null", "/proc/nowhere", "\udcff/x", "a\nb"])
 def test_where_no_folder_can_be_it_works_without(check: Checks, tmp_path: Path, place: str) -> None:
-    """A path that is relative means nothing, says its standard: nothing is left where somebody
-    happens to be."""
+    """By its standard, a path that is relative means nothing: no file is left in the current
+    folder of the user."""
     before = set(tmp_path.rglob("*"))
     assert check(place)
     assert set(tmp_path.rglob("*")) == before

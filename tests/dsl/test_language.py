@@ -101,7 +101,7 @@ def test_a_graph_may_hand_an_input_straight_to_an_output(tmp_path: Path) -> None
     assert channels(load(tmp_path, text)) == ["s.o->k.i", "s.o->t.p.i", "t.p.o->l.i"]
 
 
-def test_a_graph_that_nobody_uses_is_checked_too(tmp_path: Path) -> None:
+def test_a_graph_that_is_not_used_is_checked_too(tmp_path: Path) -> None:
     text = "graph G { in x  out y   p: Pipe  q: Nothing   x -> p -> y }\napp A { s: Source  k: Sink  s -> k }"
     (tmp_path / "t.flow").write_text(TASKS + text)
     assert [d.code for d in flowc.check(tmp_path / "t.flow").diagnostics] == ["F101"]
@@ -306,7 +306,7 @@ def test_words_of_advice_are_words_of_the_grammar() -> None:
     assert keywords() - barred - advised == {"for", "by", "of", "keep"}
 
 
-def test_a_link_from_a_graph_whose_output_nobody_feeds(tmp_path: Path) -> None:
+def test_a_link_from_a_graph_whose_output_no_task_feeds(tmp_path: Path) -> None:
     """What a fuzzer found: no task stands behind it."""
     path = tmp_path / "l.flow"
     path.write_text(

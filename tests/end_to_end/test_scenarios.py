@@ -147,7 +147,7 @@ def test_what_runs_in_several_states_has_one_place(built: Path) -> None:
     assert len({task for task, _ in places}) == len(places)
 
 
-def test_events_without_a_scenario_are_heard_by_nobody(write: Write, tmp_path: Path) -> None:
+def test_events_without_a_scenario_reach_no_state(write: Write, tmp_path: Path) -> None:
     text = """
     task Camera { out x   python "code.py:camera" }
     task Watch { in x   event noise   python "code.py:Watch" }

@@ -1,4 +1,4 @@
-"""The pages of the tutorial, as somebody would follow them: files are written, commands run, and
+"""The pages of the tutorial, as a reader would follow them: files are written, commands run, and
 outputs compared.
 
 Nothing is measured: times of tasks are made up, and what a page shows of measured numbers may be

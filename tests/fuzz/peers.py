@@ -164,8 +164,8 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
     run = _Run()
     mesh = wire.Transport(SimpleNamespace(run=run), "back", ["front"], "w", (), ())  # type: ignore[arg-type]
     task: Any = SimpleNamespace(name="A.y", inputs=[Port("x", "float32", (4,))])
-    mesh.receives(0, task, "x", "front", "A.x", "c", 4)
-    mesh.sends(1, task, "y", "front", "A.z", "d", 4)
+    mesh.receives_from("front").channel(0, task, "x", "A.x", "c", 4)
+    mesh.sends_to("front").channel(1, task, "y", "A.z", "d", 4)
     received, sent = mesh.remote_ends
     mesh.into(received, task.inputs[0])
     mesh.out(sent)

@@ -1,7 +1,7 @@
 """Processes that try inputs within limits, and are started again when one of them dies.
 
 In: a seed, and how long or how many. Out: counts by kind, and findings: what happened, where, and
-the files that did it. Input `n` depends on the seed and on `n` alone, whoever tries it.
+the files that did it. Input `n` depends on the seed and on `n` alone.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def failure(folder: Path) -> str:
     return str(raised.value)
 
 
-def test_what_nobody_switches_on_keeps_no_code_out(tmp_path: Path) -> None:
+def test_what_no_option_switches_on_keeps_no_code_out(tmp_path: Path) -> None:
     """`DISPLAY` is defined nowhere, `SLOW` by a file of the project, `FAST` by a flag of its
     compiler."""
     code = "#ifdef DISPLAY\n#include <X11/Xlib.h>\n#else\n#include <stdio.h>\n#endif\n#if 0\n#include <no.h>\n#endif\n"

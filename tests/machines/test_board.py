@@ -121,7 +121,7 @@ def test_only_changed_files_travel_and_what_programs_made_stays(shell: str, tmp_
         there / "in" / "new"
     ).read_text() == "2"
     assert not (there / "in" / "b c;.bin").exists() and (there / "engines" / "x.plan").exists()
-    (there / "a.py").write_text("changed by somebody")
+    (there / "a.py").write_text("changed by another program")
     with reach(shell) as board:
         board.put(tree, "tree")
     assert (there / "a.py").read_text() == "1"

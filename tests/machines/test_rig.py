@@ -160,7 +160,7 @@ def test_what_is_missing_on_machines_is_told_at_once(text: Path, tmp_path: Path)
     assert "`back` has no pyzmq" in caught.value.diagnostics[1].message
 
 
-def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: Path) -> None:
+def test_ports_that_are_taken_and_names_that_no_server_knows(text: Path, tmp_path: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
         file = tmp_path / "rig.toml"
@@ -180,8 +180,8 @@ def test_ports_that_are_taken_and_names_that_nobody_knows(text: Path, tmp_path: 
 def test_who_ends_before_it_listens_ends_all_at_once(
     text: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has started both knows, says so while it waits, and nobody looks for it for a
-    minute."""
+    """The process that has started both knows it, and says so while it waits; the other part does
+    not look for it for a minute."""
     monkeypatch.setattr(rig, "TELL", 0.01)
     monkeypatch.setattr(peer, "TELL", 0.01)
     never, gate = tmp_path / "never", tmp_path / "gate"
@@ -232,8 +232,8 @@ def sink(large, small): print(float(large[0, 1]), float(large[2, -1]), bool(smal
 def test_tokens_of_all_sizes_over_ipv6_at_a_port_of_ones_own_in_plain(
     write: Write, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What goes to one is not encrypted, what comes back from it is: nobody has a key of the
-    first."""
+    """What goes to one is not encrypted, what comes back from it is: the others have no key of
+    the first."""
     text = write(SIZES, t_py=SIZES_TASKS)
     store_profile(text, platform="rig")
     with socket.socket() as free:

@@ -1,4 +1,4 @@
-"""Who helps a search: the same answers whoever computes them, and nothing lost with a worker."""
+"""Workers of a search: each gives the same answers, and nothing is lost with a worker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def scheduler() -> Iterator[Any]:
 
 
 # -- processes -------------------------------------------------------------------------------------
-def test_answers_come_in_order_from_whoever(two: SearchWorkers) -> None:
+def test_answers_come_in_order_from_any_worker(two: SearchWorkers) -> None:
     for search_workers in (ALONE, two):
         assert search_workers.run(search_worker_jobs.added, 10, range(5)) == [10, 11, 12, 13, 14]
 
@@ -93,7 +93,7 @@ def test_what_killed_too_many_workers_is_done_here() -> None:
     ] and "of this task" in search_workers.told[0].message
 
 
-def test_nobody_is_left_behind_whatever_they_were_at() -> None:
+def test_no_worker_is_left_behind_whatever_it_did() -> None:
     before = set(multiprocessing.active_children())
     with pytest.raises(KeyboardInterrupt), processes(2) as search_workers:
         search_workers.run(search_worker_jobs.added, 1, [1, 2])

@@ -234,8 +234,8 @@ def test_a_network_that_no_file_system_could_hold(tmp_path: Path) -> None:
     assert [d.code for d in flowc.check(tmp_path / "app.flow").diagnostics] == ["F401"]
 
 
-def test_a_layer_that_makes_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
-    """Nobody knows an operator of another domain, and how many results it has."""
+def test_a_layer_that_makes_nothing_disturbs_no_other(tmp_path: Path) -> None:
+    """flowc does not know an operator of another domain, nor how many results it has."""
     odd = model()
     odd.opset_import.append(helper.make_opsetid("of.mine", 1))
     odd.graph.node.insert(0, helper.make_node("Probe", ["x"], [], domain="of.mine"))
@@ -324,7 +324,7 @@ def test_comments_keep_the_order_of_code() -> None:
     )
 
 
-def test_rows_that_nobody_works_through_one_by_one(tmp_path: Path) -> None:
+def test_rows_that_no_layer_works_through_one_by_one(tmp_path: Path) -> None:
     tall = model()
     for port in (tall.graph.input[0], tall.graph.output[0]):
         port.type.tensor_type.shape.dim[2].dim_value = 300_000_000

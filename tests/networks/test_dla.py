@@ -40,7 +40,7 @@ def save(
     opset: int = 17,
     kinds: Mapping[str, int] = {},
 ) -> Path:
-    """A model whose outputs are those that nobody reads."""
+    """A model whose outputs are the tensors without readers."""
     read = {t for n in nodes for t in n.input}
     outs = [t for n in nodes for t in n.output if t and t not in read]
     graph = helper.make_graph(

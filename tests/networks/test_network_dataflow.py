@@ -608,7 +608,7 @@ def test_several_outputs_and_dead_ends(tmp_path: Path) -> None:
     nodes = [
         N("Split", ["x", "i_n"], ["a", "b"], axis=1),
         N("Add", ["a", "a"], ["twice"]),
-        N("Sigmoid", ["b"], ["nobody"]),
+        N("Sigmoid", ["b"], ["unread"]),
         N("Neg", ["unused"], ["dead"]),
         N("ConstantOfShape", ["i_n"], ["c"]),
         N("Neg", ["c"], ["d"]),

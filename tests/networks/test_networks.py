@@ -220,7 +220,7 @@ def test_a_port_of_another_type_needs_a_pre(write: Write, tmp_path: Path) -> Non
     assert [d.code for d in flowc.check(flow).diagnostics] == ["F406"]
 
 
-def test_checking_runs_nobodys_code(write: Write, tmp_path: Path) -> None:
+def test_checking_runs_no_code_of_a_text(write: Write, tmp_path: Path) -> None:
     dense(tmp_path / "d.onnx", 1)
     flow = write(TEXT, t_py="raise RuntimeError('executed')\n" + CODE)
     assert flowc.check(flow).ok

@@ -34,7 +34,7 @@ def element_wise() -> onnx.ModelProto:
 
 
 def parted() -> onnx.ModelProto:
-    """A layer with two results, one after which nobody asks, and a layer that leads nowhere."""
+    """A layer with two results, one without readers, and a layer that leads nowhere."""
     b = Built()
     x = b.conv("x", 3, 32)
     b.nodes.append(N("Split", [x], ["left", "right"], axis=1))
@@ -110,7 +110,7 @@ print(json.dumps(taken))
 def test_malloc_counts_what_is_planned(tmp_path: Path) -> None:
     """Within 3 %, and a kernel's part of a matrix: ONNX Runtime's own graph tells what it takes."""
     if not memory._heap() or not block_here():
-        pytest.skip("nobody counts, or kernels are others")
+        pytest.skip("no count of the heap, or kernels are others")
     (tmp_path / "count.py").write_text(COUNT)
     paths = []
     for name, make in NETWORKS.items():
@@ -163,8 +163,8 @@ def test_weights_outside_are_not_read(tmp_path: Path) -> None:
 
 
 def test_order_and_lives_by_hand() -> None:
-    """Later nodes go first; what nobody reads stays, and is in nobody's way where it could work in
-    place."""
+    """Later nodes go first. A result without readers stays, and does not keep other nodes from
+    working in place."""
     reads, makes = [["x"], ["x"], ["a", "b"]], [["a"], ["b"], ["c"]]
     assert order(reads, makes, range(3)) == [1, 0, 2]
     assert order(reads, makes, [1, 0, 2]) == [0, 1, 2]

@@ -120,7 +120,7 @@ def test_a_crossing_channel_has_room_for_a_transfer_more(write: Write) -> None:
     valid = flowc.check(flow, platform="rig").require()
     deployed = planned(valid, None)
     whole = {c.name: c.capacity for c in deployed.deployment.apps[0].channels}
-    front, back = (p.deployment for p in deployed.parts)
+    front, back = (p.deployment for p in deployed.parts.values())
     assert front.part is not None and back.part is not None
     assert {c.number: c.outgoing for c in front.part.crossings} == {
         c.number: not c.outgoing for c in back.part.crossings

@@ -24,12 +24,11 @@ Part = tuple[str, int, str]
 
 
 class Simulated(MachineClocks):
-    """A thread that does these parts again and again, and the contender: whoever looks at these
-    clocks.
+    """A thread that does these parts again and again, and the contender, which reads these clocks.
 
-    Who wants the lock while the other one has it waits for it INTERVAL long. Of every ten ticks
-    other programs take `taken` on the core of the thread; every 5 ms they take the contender's for
-    `away` ns.
+    One that wants the lock while the other one has it waits for it INTERVAL long. Of every ten
+    ticks other programs take `taken` on the core of the thread; every 5 ms they take the
+    contender's for `away` ns.
     """
 
     def __init__(self, *parts: Part, taken: int = 0, away: int = 0) -> None:
@@ -43,7 +42,7 @@ class Simulated(MachineClocks):
         self._holding.fired("")
 
     def shares(self, seconds: float = 0.5) -> dict[str, float]:
-        """What is found when somebody looks on for so long."""
+        """The shares that a watch of so many seconds finds."""
         self._holding.watch(seconds)
         return self._holding.shares()
 
@@ -145,7 +144,7 @@ def test_looking_on_changes_nothing_for_good() -> None:
     before = sys.getswitchinterval(), os.sched_getaffinity(0)
     share = held_share(lambda: sum(range(1000)), 0.1)
     assert share is None or 0.0 <= share <= 1.0
-    Holding().watch(0.01)  # nobody fires
+    Holding().watch(0.01)  # no task fires
     assert (sys.getswitchinterval(), os.sched_getaffinity(0)) == before
 
 

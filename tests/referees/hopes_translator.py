@@ -93,7 +93,7 @@ _ARITHMETIC = {
 #: By file: a line, and what is put in front of it. With static orders and a number of iterations,
 #: the first processor to finish asks all others to stop, and the main thread collects it within 100
 #: ms. Another processor that is then still in its last iteration asks the same a second time, also
-#: of the thread that is gone: that thread is "stopping" again, nobody ends it, and the program
+#: of the thread that is gone: that thread is "stopping" again, no thread ends it, and the program
 #: waits for it for ever.
 _MENDED = {
     "UEMLibraryCode/src/kernel/unconstrained/UKCPUCompositeTaskManager.c": (

@@ -174,7 +174,7 @@ class Flat:
         }
         scope = {n: v for n, v in outside.items() if n in todo}
         todo = {n: text for n, text in todo.items() if n not in scope}
-        while todo:  # whoever has all that it needs
+        while todo:  # those whose parameters are all known
             ready = {
                 n: t for n, t in todo.items() if not set(re.findall(r"[A-Za-z_]\w*", t)) & set(todo)
             }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flowc.driver.show.reporting import report
+from flowc.driver.show.reporting import RunFiles, report
 from flowc.report.document import ChartLane, ChartRow, Document
 from flowc.report.page import data_of, page, render
 
@@ -67,7 +67,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Document:
         out, "--frames", "12", "--report", str(files[0]), "--trace", str(files[1]), "--quiet"
     )
     assert done.returncode == 0, done.stderr
-    return report(flow, run_file=files[0], trace_file=files[1], compare=out).document
+    return report(flow, run=RunFiles(files[0], files[1]), compare=out).document
 
 
 @pytest.fixture

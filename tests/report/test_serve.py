@@ -1,4 +1,4 @@
-"""The server of a page: who gets in, what browsers are told, and that they hold up nobody."""
+"""The server of a page: who gets in, what browsers are told, and that none holds up others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def wish(server: PageServer, what: bytes, path: str = "use", **headers: str) -> 
         return connection.getresponse().status
 
 
-def test_wishes_are_granted_to_the_page_alone_and_only_where_somebody_does() -> None:
+def test_wishes_are_granted_to_the_page_alone_and_only_with_a_function_for_them() -> None:
     granted: list[str] = []
 
     def use(what: str) -> None:
@@ -84,7 +84,7 @@ def test_wishes_are_granted_to_the_page_alone_and_only_where_somebody_does() -> 
     assert granted == ["this", "that"]
 
 
-def test_without_anybody_who_grants_wishes_there_are_none(server: PageServer) -> None:
+def test_without_a_function_for_wishes_there_are_none(server: PageServer) -> None:
     assert wish(server, b"this") == 404
 
 
@@ -145,7 +145,7 @@ def test_ten_tabs_hear_the_same_and_late_ones_what_is_newest(server: PageServer)
     assert [tab.hear() for tab in tabs[1:]] == [None] * 9
 
 
-def test_who_sleeps_misses_events_and_holds_up_nobody(server: PageServer) -> None:
+def test_a_browser_that_sleeps_misses_events_and_holds_up_no_other(server: PageServer) -> None:
     """Its queue is as long as it may get, with the newest in it; telling never waits."""
     listener = server.listen()
     told = threading.Thread(target=lambda: [server.tell("live", k) for k in range(1000)])

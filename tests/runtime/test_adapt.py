@@ -118,7 +118,7 @@ def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_pat
 
 # -- the cut alone ---------------------------------------------------------------------------------
 class Clock:
-    """Time that passes when somebody works."""
+    """Time that passes while a side of the cut works."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0

@@ -61,7 +61,7 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_any_graph_gives_what_a_sequential_execution_gives(
     home: str, seed: int, cores: int, python: float, recorded: bool
 ) -> None:
-    """Rates, phases, delays, stages, ports that nobody reads, tasks in Python between those in
+    """Rates, phases, delays, stages, ports without readers, tasks in Python between those in
     C."""
     rng = random.Random(seed)
     graph, _ = consistent(rng)

@@ -364,7 +364,7 @@ sys.exit(main(program))
     ],
 )
 def test_clocks_are_given_back_however_a_change_ends(board: Path, act: str, status: int) -> None:
-    """Within the frame that a change waits for; nor is a socket left, whoever has removed it."""
+    """Within the frame that a change waits for. No socket is left, whichever process removed it."""
     (board / "program.py").write_text(
         PROGRAM.replace("ACT", act).replace("SYSFS", repr(str(board)))
     )

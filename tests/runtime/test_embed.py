@@ -1,4 +1,4 @@
-"""Programs inside of this process: what is put in comes out, whoever asks, and however it ends."""
+"""Programs inside of this process: what is put in comes out, for each caller and at each end."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_what_does_not_fit_is_refused_at_once(service: Path) -> None:
 
 
 def test_who_puts_waits_for_room(service: Path) -> None:
-    """There is little of it: what nobody gets holds up what is put."""
+    """There is little room: results that the caller does not get hold up what it puts."""
     with flowc.open(service) as running:
         count = 0
         with pytest.raises(TimeoutError):
@@ -387,8 +387,8 @@ def test_frames_limit_what_is_taken(service: Path) -> None:
 
 
 def test_sources_of_its_own(write: Write, tmp_path: Path) -> None:
-    """An endless source is stopped when nobody wants its results any more; without open ends a
-    program runs to its end."""
+    """An endless source is stopped when the caller leaves; without open ends a program runs to its
+    end."""
     tasks = 'task Count { out n: float32   python "t.py:Number" }\ntask Sink { in n: float32   python "s.py:sink" }\n'
     flow = write(
         tasks + "app Numbers { out n: float32   count: Count   count -> n }",
@@ -439,7 +439,7 @@ def test_all_who_wait_learn_of_a_failure(gate: Any) -> None:
                 later()
 
 
-def test_a_failure_that_nobody_has_seen_is_raised_when_with_is_left(service: Path) -> None:
+def test_a_failure_that_the_caller_has_not_seen_is_raised_when_with_is_left(service: Path) -> None:
     with pytest.raises(Exception, match="no luck with 77") as seen, flowc.open(service) as running:
         running.put(np.full((4, 3), 154, np.uint8))
     assert isinstance(seen.value, running.Failed) and seen.value.task == "Service.total"
@@ -473,7 +473,7 @@ def known_modules() -> Iterator[None]:
 
 
 def test_programs_with_equal_names_share_nothing(tmp_path: Path, known_modules: None) -> None:
-    """Nor do they see modules of whoever uses them, nor he theirs."""
+    """Programs do not see modules of their caller, nor does the caller see theirs."""
     sys.modules["helper"] = sys.modules["runtime"] = sys.modules["main"] = ModuleType("other")
     path = list(sys.path)
     programs = []
@@ -686,7 +686,7 @@ left.put(np.zeros((4, 3), np.uint8))
 
 
 def test_a_build_is_a_package_that_needs_no_flowc(service: Path, tmp_path: Path) -> None:
-    """In a folder with a space. An interpreter that ends leaves a program that nobody has ended."""
+    """In a folder with a space. The interpreter ends while the caller has not ended the program."""
     folder = tmp_path / "my builds"
     folder.mkdir()
     os.symlink(service, folder / "service")

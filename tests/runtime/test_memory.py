@@ -43,7 +43,7 @@ def opened(path: Path, shape: tuple[int, ...] = SHAPE) -> Network:
     return code
 
 
-def test_memory_of_a_large_output_is_used_again_only_when_nobody_looks_at_it(
+def test_memory_of_a_large_output_is_used_again_only_when_no_array_refers_to_it(
     tmp_path: Path,
 ) -> None:
     """A row of a token keeps all of it."""
@@ -73,8 +73,8 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
 
 
 def test_what_is_rehearsed() -> None:
-    """All learn and give back; then all run, the largest block first; each session once, and errors
-    are nobody's."""
+    """All learn and give back; then all run, the largest block first. Each session runs once, and
+    errors of a rehearsal are reported for no task."""
     seen: list[tuple[str, bool]] = []
 
     class Options:
@@ -187,7 +187,7 @@ def test_what_a_firing_takes_follows_from_the_graph(tmp_path: Path) -> None:
     net = read_net(residual(tmp_path / "net.onnx"))
     blocked = read_blocked(net)
     if blocked is None or not memory._heap():
-        pytest.skip("no blocks, or nobody counts")
+        pytest.skip("no blocks, or no count of the heap")
     found = forms(net, blocked, [Bands(8, "a1", ()), Bands(16, "a3", ("a2",))])
     assert found.blocked is not None, found.why
     (tmp_path / "count.py").write_text(COUNT)

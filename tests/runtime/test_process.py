@@ -620,7 +620,7 @@ def test_a_child_that_dies_stops_everything(
     assert gone(born())
 
 
-def test_nobody_waits_for_what_a_dead_child_has_started(home: Path, born: Born) -> None:
+def test_no_process_waits_for_what_a_dead_child_has_started(home: Path, born: Born) -> None:
     """A process forked by the task lives on, and has all that its mother had."""
     (home / "d.py").write_text(
         "import os, signal, time\ndef die(n):\n    heir = os.fork()\n    if heir:\n"
@@ -786,7 +786,7 @@ def test_lines_come_in_the_order_in_which_they_are_printed(
     assert said[0].out.startswith("b 0\nc 0\npart thread 0\nb 1\nc 1\n")
 
 
-def test_nobody_reads_what_the_program_prints(home: Path) -> None:
+def test_no_process_reads_what_the_program_prints(home: Path) -> None:
     for wrap in ("Process(%s)", "%s"):
         main = main_py(home, 'Python("t.py", "Count")', wrap % 'Python("t.py", "say", name="b")')
         with started(main) as program:

@@ -58,7 +58,7 @@ def test_a_run_that_ends_has_no_failure(write: Write, tmp_path: Path) -> None:
     [
         ("assert self.n < 2, 'no luck'", "", "A.c", 2, "AssertionError: no luck", 2),
         ("", "if (*n == 1) return 7;", "A.k", 1, "keep returned 7", 1),
-        # Nobody is left who has counted frames.
+        # The process that counted frames is gone.
         (
             "",
             "if (*n == 1) raise(SIGSEGV);",
@@ -277,7 +277,7 @@ def test_ranges_of_frames() -> None:
     ]
 
 
-# -- for somebody who shows it ---------------------------------------------------------------------
+# -- for a process that shows it -------------------------------------------------------------------
 @dataclass
 class Busy:
     processor: str
@@ -320,7 +320,7 @@ def test_who_shows_a_run_gets_a_line_every_half_second() -> None:
     )
 
 
-def test_nobody_waits_for_who_shows_a_run() -> None:
+def test_no_run_waits_for_the_process_that_shows_it() -> None:
     """Not while the pipe is full, and not when its other end is gone; lines that come are whole."""
     program = live_program()
     reading, writing = os.pipe()

@@ -189,7 +189,7 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     )
 
 
-def test_the_socket_of_a_program_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_the_socket_of_a_program_that_was_killed_is_in_the_way_of_no_other(tmp_path: Path) -> None:
     def outside(name: str) -> Any:
         control: Any = patrol(Sums(), Sums()).control
         return control.outside(RunOptions(control=str(tmp_path / name)))

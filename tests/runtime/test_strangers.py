@@ -170,7 +170,7 @@ def test_strangers_take_nothing_and_end_nothing(
             back = started("back", stack)
             lines = [next_line(back) for _ in range(5)]  # it runs while the stranger is still there
             assert all(lines), back.communicate(timeout=HANGS)
-        with pytest.raises(OSError):  # nobody else gets in any more
+        with pytest.raises(OSError):  # the port is closed to all other processes
             socket.create_connection(("127.0.0.1", port), timeout=0.5).close()
         back.terminate()
         _, said = back.communicate(timeout=HANGS)

@@ -53,7 +53,7 @@ class Look(Code):
         return np.asarray(firing)
 
     def caller(self, phase: int) -> Callable[..., Any]:
-        """Rounds tell the phase only; nobody shares their firings, so that they come in order."""
+        """Rounds tell the phase only; no other worker shares their firings: they come in order."""
 
         def call(*inputs: Any) -> Any:
             return self.fire(inputs, len(self.seen))

@@ -522,7 +522,7 @@ def test_a_deadline_that_cannot_be_met(write: Write, tmp_path: Path) -> None:
     assert (tmp_path / "app.two.mapping.json").exists()  # the best there is
 
 
-def test_an_overloaded_processor_makes_nobody_else_late() -> None:
+def test_an_overloaded_processor_makes_no_other_late() -> None:
     teams = tuple(TaskGroup(name, Fraction(10 * MS), None, 0, ()) for name in "AB")
     items = (DeadlineTask("A.x", "A", {"cpu": 12 * MS}), DeadlineTask("B.x", "B", {"cpu": 4 * MS}))
     problem = JointProblem(board(2), teams, items, (), {})

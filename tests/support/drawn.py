@@ -1,4 +1,4 @@
-"""Texts that are drawn by lot, for boards that are not here, and profiles that nobody measured."""
+"""Texts that are drawn by lot, for boards that are not here, and profiles without measurements."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _in_file(code: CodeType, path: str) -> CodeType:
 def _main(*modules: str) -> None:
     _compile_once()
     for name in modules:
-        with contextlib.suppress(ImportError):  # then nobody will import it either
+        with contextlib.suppress(ImportError):  # then no program will import it either
             importlib.import_module(name)
     if "flowc.cli._common" in sys.modules:
         # what is said every few seconds says how busy the machine is

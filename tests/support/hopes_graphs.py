@@ -1,4 +1,4 @@
-"""Random graphs of C tasks that print what they compute: whoever runs them has to print the same
+"""Random graphs of C tasks that print what they compute: each runtime has to print the same
 lines."""
 
 from __future__ import annotations

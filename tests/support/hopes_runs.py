@@ -1,7 +1,7 @@
 """Exported projects of HOPES, run without HOPES: a thread for each task, and queues as long as the
 project says.
 
-What stands here for HOPES is what its wrappers call. Schedules and priorities are nobody's.
+What stands here for HOPES is what its wrappers call. Schedules and priorities are the system's.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ int main(void)
     alarm(SECONDS);
     for (i = 0; queues[i].from; i++) {
         queues[i].data = malloc(queues[i].size);
-        memset(queues[i].data, 0xa5, queues[i].size); /* nobody says that it is zero */
+        memset(queues[i].data, 0xa5, queues[i].size); /* HOPES does not say that it is zero */
         queues[i].used = queues[i].initial;
     }
     for (i = 0; i < COUNT; i++)

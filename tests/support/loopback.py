@@ -17,7 +17,7 @@ from limits import HANGS
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if os.path.exists("/usr/sbin/sshd") else None)
 
 
-def port_of_nobody() -> int:
+def unused_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -27,7 +27,7 @@ class Loopback:
     """`address` for `--board`; `ssh` for the variable FLOWC_SSH."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._port = folder, port_of_nobody()
+        self._folder, self._port = folder, unused_port()
         self._server: subprocess.Popen[bytes] | None = None
         for name in ("host", "user"):
             subprocess.run(

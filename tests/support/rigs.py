@@ -114,9 +114,9 @@ def show(k): pass
 """
 
 
-def port_of_nobody() -> int:
-    """Below those that the system gives to whoever connects, which may be taken before somebody
-    listens."""
+def unassigned_port() -> int:
+    """Below those that the system gives to connecting processes, which may be taken before a
+    process listens."""
     while True:
         with socket.socket() as free, contextlib.suppress(OSError):
             free.bind(("", port := random.randrange(20000, 32000)))
@@ -129,7 +129,7 @@ def joined(
     """The environment of each part; `hosts` are the addresses of machines, `changed` goes into what
     the last one gets."""
     keys = {name: [k.decode() for k in zmq.curve_keypair()] for name in names}
-    ports = {name: port_of_nobody() for name in names}
+    ports = {name: unassigned_port() for name in names}
     found = {}
     for name in names:
         peers = {

@@ -143,7 +143,7 @@ def filled(gpu: StandIn, value: float = 1.0) -> Memory:
 
 
 # -- the face --------------------------------------------------------------------------------------
-def test_kernels_run_and_only_when_somebody_waits(gpu: StandIn, home: Path) -> None:
+def test_kernels_run_and_only_when_a_thread_waits(gpu: StandIn, home: Path) -> None:
     stream, source = gpu.stream, np.arange(COUNT, dtype=np.float32)
     a, b, last = gpu.memory(source.nbytes), gpu.memory(source.nbytes), gpu.memory(4)
     result = np.zeros(COUNT, np.float32)
@@ -246,10 +246,10 @@ def test_freed_memory(gpu: StandIn, home: Path) -> None:
     one(gpu.violations, "is freed twice")
 
 
-def test_memory_that_nobody_has_written(gpu: StandIn, home: Path) -> None:
+def test_memory_that_was_never_written(gpu: StandIn, home: Path) -> None:
     a, b = gpu.memory(4 * COUNT), gpu.memory(4 * COUNT)
     start(gpu.stream, kernel(gpu, home, "offset"), a, b, np.int32(COUNT))
-    one(gpu.violations, "kernel offset", "which nobody has written")
+    one(gpu.violations, "kernel offset", "which was never written")
 
 
 def test_kernels_that_are_started_wrongly(gpu: StandIn, home: Path) -> None:

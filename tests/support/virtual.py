@@ -3,7 +3,7 @@
 
 Time passes in a worker only while a task or a release of a source sleeps; everything else takes
 none. Every worker has a clock of its own, and a token carries the time at which it was made:
-whoever takes it was waiting for it until then, and whoever needs room waited for the firing that
+its reader was waiting for it until then, and a writer that needs room waited for the firing that
 made it. So the times of a run follow from its graph, orders and sleeps alone, whatever else the
 machine does. Replicas are not known here.
 """
@@ -70,7 +70,7 @@ def _with_times(channel: Any) -> None:
 
 
 def _with_latest_ends(app: Any) -> None:
-    """The end of a frame is that of its last sink by these clocks, whoever comes last."""
+    """The end of a frame is that of its last sink by these clocks, in whichever order they end."""
     ended, ends, changing = app.ended, defaultdict(int), threading.Lock()
 
     def latest(self: Any, iteration: int, end: int) -> None:

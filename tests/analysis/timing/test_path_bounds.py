@@ -246,8 +246,8 @@ def test_the_orders_that_are_bounded_are_those_of_the_program(seed: int) -> None
 @settings(max_examples=150)
 @given(SEEDS)
 def test_where_check_says_that_one_processor_is_enough_it_is(seed: int) -> None:
-    """By the bounds of `map` and in a simulation. A graph where some task is paced by nobody has no
-    bound."""
+    """By the bounds of `map` and in a simulation. A graph has no bound where no period paces some
+    task."""
     found = paced(seed)
     if found is None:
         return

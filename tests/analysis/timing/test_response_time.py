@@ -449,7 +449,7 @@ HOST = (TimedProcessor("p", "static_order", "cpu"), TimedProcessor("q", "static_
 
 
 def test_static_order_of_two_groups() -> None:
-    """p: A0 B0 A1 A2 B1 B2 (periods 20 and 30 in 60); nobody preempts, and B waits for its turn."""
+    """p: A0 B0 A1 A2 B1 B2 (periods 20 and 30 in 60); no task preempts, so B waits for its turn."""
     made = TimedSystem((group("A", 20, task("a", "p", 8)), group("B", 30, task("b", "p", 9))), HOST)
     assert response_times(made) == {"A": 8, "B": 17} == seen(made)
     first = replace(made, groups=(made.groups[0], replace(made.groups[1], priority=1)))
@@ -651,7 +651,7 @@ def test_one_static_order_has_one_offset() -> None:
 
 
 def test_too_much_work_ends_in_no_bound() -> None:
-    """Also where nobody else is there to push a window beyond its limit."""
+    """Also where no other group is there to push a window beyond its limit."""
     assert response_times(system(group("A", 10, task("a", "g", 11)))) == {"A": None}
     assert response_times(system(group("A", 10, task("a", "c", 10), jitter=1)))["A"] in (None, 11)
 

@@ -1,6 +1,6 @@
 """A GPU that is none: the face of `runtime/cuda.py`, executed on the CPU, as late as it may be.
 
-What is put into a stream stays there until somebody waits for it, so that a program that forgets to
+What is put into a stream stays there until a thread waits for it, so that a program that forgets to
 wait sees old bytes. Beside that each operation carries a vector clock: two uses of the same memory,
 one of them writing, that neither the order of a stream, nor an event, nor a wait of the host puts
 in order are a violation, whichever comes first today. Violations are collected as sentences; the
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         DeviceKernel,
         DeviceStream,
         Memory,
+        PinnedMemory,
         include_folders,
     )
 else:
@@ -50,7 +51,8 @@ else:
     _face = sys.modules.get("runtime.cuda")
     if _face is None or _face.__name__ != "runtime.cuda":
         _face = importlib.import_module("flowc.runtime.cuda")
-    Cuda, CudaError, Memory = _face.Cuda, _face.CudaError, _face.Memory
+    Cuda, CudaError = _face.Cuda, _face.CudaError
+    Memory, PinnedMemory = _face.Memory, _face.PinnedMemory
     DeviceEvent, DeviceGraph = _face.DeviceEvent, _face.DeviceGraph
     DeviceKernel, DeviceStream = _face.DeviceKernel, _face.DeviceStream
     include_folders = _face.include_folders
@@ -59,7 +61,7 @@ else:
 FREED, FRESH, WALL = 0xA5, 0xCD, 0x5C
 WALL_BYTES = 512
 
-#: How often somebody may ask whether an event has happened before it does.
+#: How often a program may ask whether an event has happened before it does.
 PATIENCE = 4
 
 MEANING = {
@@ -143,7 +145,7 @@ class Operation:
         self.when = 0.0
 
     def known_to(self, clock: Clock) -> bool:
-        """Does whoever has that clock come after this operation?"""
+        """Does an operation with that clock come after this one?"""
         assert self.stream is not None
         return clock.get(self.stream.number, 0) >= self.count
 
@@ -178,7 +180,7 @@ class Block:
         )
 
     def wall_broken(self) -> bool:
-        """Has somebody written beside it? Told once."""
+        """Was something written beside it? Reported once."""
         if self._broken or ((self._before == WALL).all() and (self._behind == WALL).all()):
             return False
         self._broken = True
@@ -234,7 +236,7 @@ def _extent(array: np.ndarray) -> tuple[int, int]:
 
 
 def _root(array: np.ndarray) -> Any:
-    """Whoever owns the bytes of an array."""
+    """The object that owns the bytes of an array."""
     found: Any = array
     while isinstance(found, np.ndarray) and found.base is not None:
         found = found.base
@@ -454,11 +456,11 @@ class StandIn(Cuda):
         block = self._allocate(nbytes, pinned=False)
         return Memory(block.address, nbytes)
 
-    def pinned(self, nbytes: int) -> Memory:
+    def pinned(self, nbytes: int) -> PinnedMemory:
         block = self._allocate(nbytes, pinned=True)
         host = block.bytes.view(PinnedArray)
         host._cuda = self
-        return Memory(block.address, nbytes, host)
+        return PinnedMemory(block.address, nbytes, host)
 
     def _allocate(self, nbytes: int, pinned: bool) -> Block:
         self.check()
@@ -608,7 +610,7 @@ class StandIn(Cuda):
                 self.complain(f"{operation} overwrites bytes of {block} while {words}")
             block.written = True
         elif not block.written and not block.pinned:
-            self.complain(f"{operation} reads {block}, which nobody has written")
+            self.complain(f"{operation} reads {block}, which was never written")
         block.uses[(operation.stream.number, first, end, access.write)] = operation
 
     def _live_views(self, block: Block, first: int, end: int) -> list[str]:
@@ -704,8 +706,8 @@ class StandIn(Cuda):
 
     # -- the host ----------------------------------------------------------------------------------
     def _known(self) -> Clock:
-        """What the calling thread knows to be over: what it has waited for, and what whoever
-        started it knew."""
+        """What the calling thread knows to be over: what it has waited for, and what the
+        thread that started it knew."""
         clock: Clock | None = getattr(self._host, "clock", None)
         if clock is None:
             clock = self._host.clock = threading.current_thread().__dict__.setdefault(
@@ -789,13 +791,13 @@ class StandIn(Cuda):
             self.complain(f"the host array of {words} does not lie in one piece")
 
     def check_owner(self, owner: list[Any], words: str) -> None:
-        """Does anybody but the stand-in still hold an array that was given to it?"""
+        """Does the program still hold an array that it gave to the stand-in?"""
         if isinstance(owner[0], np.ndarray) and sys.getrefcount(owner[0]) == 2:
             self.complain(f"the host array of {words} was dropped before it had been copied")
 
     @property
     def living(self) -> list[str]:
-        """Memory that nobody has freed."""
+        """Memory that was not freed."""
         return [str(b) for b in self._blocks if not b.freed]
 
     def complain(self, sentence: str) -> None:

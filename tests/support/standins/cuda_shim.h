@@ -144,7 +144,7 @@ static inline float __half2float(__half x) { return (float)x; }
 static inline __half __float2half(float x) { return __half(x); }
 static inline __half __float2half_rn(float x) { return __half(x); }
 
-/* -- atomics: nobody else is at work -------------------------------------------------------------------------------- */
+/* -- atomics: no other thread works -------------------------------------------------------------------------------- */
 #define FLOWC_ATOMIC(name, expression)                                                      \
     template <class T, class V> static inline T name(T *p, V given) {                       \
         T old = *p, value = (T)given;                                                       \

@@ -62,7 +62,7 @@ def install(cuda: StandIn, setattr_: Any) -> None:
             self._name = str(path).rpartition("/")[2]
             if not self._stream:
                 cuda.complain(
-                    f"a session of {self._name} has a stream of its own that nobody waits for"
+                    f"a session of {self._name} has a stream of its own that is not waited for"
                 )
             self._session = real(path, options, providers=["CPUExecutionProvider"])
 

@@ -23,7 +23,7 @@ STATUS = 99
 
 def adopt(build: Path) -> Any:
     """Have the libraries of this process be stand-ins, for a build; returns its GPU."""
-    # This folder has modules called `cuda` and `tensorrt`: nobody may find them under these names.
+    # This folder has modules called `cuda` and `tensorrt`: no import may find them by these names.
     sys.path[0] = str(build)
     sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
     # the copy of the program, before the stand-in looks for it

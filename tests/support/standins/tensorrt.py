@@ -64,7 +64,7 @@ class Options:
 
 
 class _Strict:
-    """An object of the bindings: nobody can give it attributes that it does not have."""
+    """An object of the bindings: a program cannot give it attributes that it does not have."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and not hasattr(type(self), name):

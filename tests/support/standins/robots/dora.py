@@ -44,14 +44,14 @@ class Node:
                 yield event
 
     def node_config(self) -> dict[str, Any]:
-        """Its part of the dataflow: somebody says what was taken of `brightness`."""
+        """Its part of the dataflow: another node says what was taken of `brightness`."""
         return {
             "inputs": {"image": "camera/image", "brightness.taken": {"source": "show/taken"}},
             "outputs": [],
         }
 
     def dataflow_descriptor(self) -> dict[str, Any]:
-        """The dataflow: somebody wants to know what was taken of `image`."""
+        """The dataflow: the camera wants to know what was taken of `image`."""
         camera = {
             "id": "camera",
             "inputs": {"taken": {"source": "node/image.taken"}},

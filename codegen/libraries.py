@@ -1,0 +1,57 @@
+"""The packages that generated programs need beside numpy, in words and for pip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..machines.whoami import version_of
+
+#: The oldest version with which programs run, the same as flowc's own.
+LEAST_ONNXRUNTIME = "1.17"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A package, with its `lines` in requirements.txt. It contains the one called `includes`.
+
+    Lists have packages of smaller `rank` first: inference from pip, from a vendor, and bindings.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    includes: str = ""
+    rank: int = 0
+
+
+#: Calls of CUDA from Python, for all code on a GPU or DLA.
+CUDA_PYTHON = Library("cuda-python or PyCUDA", ("cuda-python  # or PyCUDA",), rank=2)
+
+
+def onnxruntime() -> Library:
+    """ONNX Runtime for CPUs."""
+    return Library("onnxruntime", _from_pip("onnxruntime"))
+
+
+def onnxruntime_gpu() -> Library:
+    """ONNX Runtime for CPUs and GPUs."""
+    return Library("onnxruntime-gpu", _from_pip("onnxruntime-gpu"), includes="onnxruntime")
+
+
+def _from_pip(name: str) -> tuple[str, ...]:
+    """The version is that of this machine, if Python is at least as new as here."""
+    version = version_of(name)
+    if version is None:
+        return (f"{name}>={LEAST_ONNXRUNTIME}",)
+    return (
+        f'{name}=={version}; python_version >= "3.11"',
+        f'{name}>={LEAST_ONNXRUNTIME}; python_version < "3.11"',
+    )
+
+
+def distinct(libraries: Iterable[Library]) -> list[Library]:
+    """Each once, without those that another one includes."""
+    by_name = {library.name: library for library in libraries}
+    for library in list(by_name.values()):
+        by_name.pop(library.includes, None)
+    return sorted(by_name.values(), key=lambda library: library.rank)
