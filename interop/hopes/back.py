@@ -404,7 +404,7 @@ class _Back:
         for name in sorted(names):
             yield f"            <mappingSet name={quoteattr(name)}>"
             for p in processors:
-                yield (f"                {self._processor(p)}")
+                yield f"                {self._processor(p)}"
             yield "            </mappingSet>"
 
     def _taken(self, there: list[str]) -> set[str]:

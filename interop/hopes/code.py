@@ -223,7 +223,7 @@ class _Sources:
         yield (), self._graph
         for way, t in self._tasks.items():
             if t.graph is not None:
-                yield ((way, t.graph))
+                yield way, t.graph
 
     # -- tasks -------------------------------------------------------------------------------------
     def _source(self, way: Way, task: HopesTask) -> HopesSource:

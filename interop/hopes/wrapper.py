@@ -140,7 +140,7 @@ def _file(
     for path in (*source.headers, source.file):
         yield f'#include "{path}"'
     for word in source.lacks:
-        yield (_COMPLETED[word])
+        yield _COMPLETED[word]
 
 
 def _definitions(

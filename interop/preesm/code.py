@@ -201,7 +201,7 @@ def _file(
     text = "".join(bodies)
     for word, helper in (("own(", _OWN), ("fill(", _FILL)):
         if f"flowc_{word}" in text:
-            yield (helper.rstrip("\n"))
+            yield helper.rstrip("\n")
     yield from defined
     yield ""
     for number, (path, twice) in enumerate(included):

@@ -203,4 +203,4 @@ def _columns(made: ProjectPlan, system: System) -> Iterator[tuple[str, int]]:
         for number, column in enumerate(layout(app).columns):
             for name in column:
                 if name in names:
-                    yield ((made.names[name], number))
+                    yield made.names[name], number
