@@ -55,7 +55,9 @@ class Collector:
         for key, who in part._shared.items():
             self._shared.setdefault(key, []).extend(who)
         for fault in part.faults[:1]:
-            more = f" (and {len(part.faults) - 1} more faults)" if len(part.faults) > 1 else ""
+            more = ""
+            if len(part.faults) > 1:
+                more = f" (and {len(part.faults) - 1} more faults)"
             left_out = f"{what} is left out: {fault.message}{more}"
             self._warnings.append(
                 Diagnostic(self.less, left_out, fault.span, help=fault.help, severity="warning")
@@ -64,16 +66,17 @@ class Collector:
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         """All of them, in the order of the files."""
-        shared = [
-            Diagnostic(
-                self.less,
-                f"{listed(dict.fromkeys(n for n, _ in who), 4)}: {message}",
-                who[0][1],
-                help=help_text,
-                severity="warning",
+        shared = []
+        for (message, help_text), who in self._shared.items():
+            shared.append(
+                Diagnostic(
+                    self.less,
+                    f"{listed(dict.fromkeys(n for n, _ in who), 4)}: {message}",
+                    who[0][1],
+                    help=help_text,
+                    severity="warning",
+                )
             )
-            for (message, help_text), who in self._shared.items()
-        ]
         return tuple(sorted(dict.fromkeys([*self._warnings, *shared]), key=_place))
 
     def attribute(self, node: Element, name: str) -> str | None:
@@ -83,6 +86,17 @@ class Collector:
                 f"this `{node.tag}` has no `{name}`", node.span, f'write `<{node.tag} {name}="..."`'
             )
         return node.attributes.get(name)
+
+    def attributes(self, node: Element, *names: str) -> list[str] | None:
+        """Required attributes; None after faults."""
+        values = []
+        for name in names:
+            value = self.attribute(node, name)
+            if value is not None:
+                values.append(value)
+        if len(values) < len(names):
+            return None
+        return values
 
     def whole(self, text: str, of: str, span: Span, least: int = 0) -> int | None:
         """A whole number; None after a fault."""
@@ -101,8 +115,14 @@ class Collector:
     def stop(self) -> None:
         """Raises Errors in the order of the files, if there are any."""
         if self.faults:
-            raise Errors(sorted(dict.fromkeys(self.faults), key=_place))
+            raise self.errors()
+
+    def errors(self) -> Errors:
+        """The errors in the order of the files."""
+        return Errors(sorted(dict.fromkeys(self.faults), key=_place))
 
 
 def _place(d: Diagnostic) -> tuple[str, int, int]:
-    return (d.span.file, d.span.line, d.span.column) if d.span else ("", 0, 0)
+    if d.span:
+        return (d.span.file, d.span.line, d.span.column)
+    return ("", 0, 0)

@@ -63,7 +63,9 @@ def identifiers(names: Iterable[str], kind: str, reserved: Collection[str] = ())
 def capitalised(name: str, kind: str) -> str:
     """The name in the style of tasks and apps: `my_actor` becomes `MyActor`. Idempotent."""
     joined = "".join(part[:1].upper() + part[1:] for part in _spelt(name, kind, ()).split("_"))
-    return joined if NAME.fullmatch(joined) else kind.capitalize() + joined
+    if NAME.fullmatch(joined):
+        return joined
+    return kind.capitalize() + joined
 
 
 def shown(name: str) -> str:
@@ -79,7 +81,9 @@ def listed(names: Iterable[str], limit: int = 6) -> str:
     parts = [shown(name) for name in names]
     if len(parts) > limit:
         return f"{', '.join(parts[:limit])} and {len(parts) - limit} more"
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+    if len(parts) > 1:
+        return " and ".join([", ".join(parts[:-1]), parts[-1]])
+    return "".join(parts)
 
 
 def _spelt(name: str, kind: str, reserved: Collection[str]) -> str:
@@ -87,4 +91,6 @@ def _spelt(name: str, kind: str, reserved: Collection[str]) -> str:
     base = re.sub("[^A-Za-z0-9]+", "_", plain).strip("_")
     if not base:
         return kind
-    return base if NAME.fullmatch(base) and base not in reserved else f"{kind}_{base}"
+    if NAME.fullmatch(base) and base not in reserved:
+        return base
+    return f"{kind}_{base}"

@@ -10,13 +10,13 @@ nothing and writes nothing; `driver.exchange.import_` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..model.diagnostic import Diagnostic, Errors
+from ..model.diagnostic import Diagnostic, Errors, one_of
 from ..model.mapping import Mapping as Placements
 from ..model.platform import Platform
 from ..model.profile import Profile
@@ -64,6 +64,20 @@ class Unusable(Exception):
     def __init__(self, option: str, reason: str) -> None:
         super().__init__(reason)
         self.option = option
+
+
+def no_app(
+    wanted: str | None, apps: Iterable[str], otherwise: str = "there is no app to export"
+) -> Errors:
+    """The error that the wanted app is not among those of a text, or that none is wanted."""
+    message = otherwise
+    if wanted is not None:
+        message = f"there is no app `{wanted}`"
+    names = list(apps)
+    help_text = "add `app Name { ... }`"
+    if names:
+        help_text = f"choose one with --app: {one_of(names)}"
+    return Errors([Diagnostic("F215", message, None, help=help_text)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +310,9 @@ def _loaded(entry: EntryPoint) -> Format:
 
 
 def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else entry.value
+    if entry.dist is not None:
+        return entry.dist.name
+    return entry.value
 
 
 def _broken(entry: EntryPoint, reason: str) -> Diagnostic:

@@ -42,6 +42,11 @@ class Element:
         """The children with one of these tags, in the order of the text."""
         return (child for child in self.children if child.tag in tags)
 
+    def within(self, group: str, *tags: str) -> Iterator[Element]:
+        """The children with one of these tags of all children with the tag `group`."""
+        for holder in self.all(group):
+            yield from holder.all(*tags)
+
     def below(self) -> Iterator[Element]:
         """Everything inside, in the order of the text."""
         for child in self.children:

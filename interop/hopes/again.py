@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from ...model.diagnostic import Diagnostic, Errors
 from ..names import shown
-from .files import ALGORITHM
+from .design import HopesTask
+from .files import ALGORITHM, HopesProject
 from .import_manifest import WRONG, ImportManifest
 from .importer import Understood
 
@@ -32,7 +33,9 @@ def files_of(kept: ImportManifest, beside: Path) -> dict[str, bytes | Path]:
         raise not_kept(beside, "has characters that are none") from error
     folder = Path(os.path.abspath(beside.parent))
     for task in kept.tasks:
-        for path in () if task.code is None else task.code.files:
+        if task.code is None:
+            continue
+        for path in task.code.files:
             file = Path(os.path.normpath(folder / path))
             # The manifest may have been edited: only files beside the text are copied.
             if os.path.isfile(file) and file.resolve().is_relative_to(folder.resolve()):
@@ -43,7 +46,9 @@ def files_of(kept: ImportManifest, beside: Path) -> dict[str, bytes | Path]:
 
 def start(kept: ImportManifest) -> str:
     """The path that is imported: the algorithm, or the folder around the project."""
-    return f"{kept.project}{ALGORITHM}" if kept.form == "translator" else "."
+    if kept.form == "translator":
+        return f"{kept.project}{ALGORITHM}"
+    return "."
 
 
 def as_bytes(text: str) -> bytes:
@@ -59,23 +64,23 @@ def absent(found: Understood) -> tuple[str, ...]:
 
 
 def _absent(found: Understood) -> Iterator[str]:
-    project = found.project
     for task in found.tasks.values():
-        near = Path(task.span.file).parent
-        named = (task.code, *task.headers, *task.sources, *task.files, *task.network.values())
-        for name in named if task.graph is None else ():
-            if name and not any(
-                (project.below(name, near), project.named(name, near), project.anywhere(name))
-            ):
-                yield name
-    graphs = (found.graph, *(t.graph for t in found.tasks.values() if t.graph is not None))
-    for library in (lib for g in graphs for lib in g.libraries.values()):
-        near = Path(library.span.file).parent
-        yield from (
-            name
-            for name in (library.file, library.header)
-            if name and project.below(name, near) is None
-        )
+        if task.graph is None:
+            yield from _absent_of_task(task, found.project)
+    for graph in found.graphs():
+        for library in graph.libraries.values():
+            near = Path(library.span.file).parent
+            for name in (library.file, library.header):
+                if name and found.project.below(name, near) is None:
+                    yield name
+
+
+def _absent_of_task(task: HopesTask, project: HopesProject) -> Iterator[str]:
+    near = Path(task.span.file).parent
+    for name in (task.code, *task.headers, *task.sources, *task.files, *task.network.values()):
+        places = (project.below(name, near), project.named(name, near), project.anywhere(name))
+        if name and not any(places):
+            yield name
 
 
 def _place(kept: ImportManifest, beside: Path, path: str) -> str:

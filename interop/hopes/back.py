@@ -19,7 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean
 from ...model.mapping import NetworkPlan, StagePlan
-from ...model.times import Times
+from ...model.times import FiringTime, Times
 from ..names import listed, shown
 from ..registry import Changes, Source
 from ..xml_tree import Element, as_text, attributes_as_text
@@ -48,8 +48,11 @@ def back(source: Source, folder: Path, policy: str | None) -> Changes:
     """
     say = HopesCollector()
     path = beside(source.whole)
-    kept = read_manifest(path) if os.path.exists(path) else None
-    found = understand(folder, source.whole.stem, say, kept.choice if kept is not None else None)
+    kept = choice = None
+    if os.path.exists(path):
+        kept = read_manifest(path)
+        choice = kept.choice
+    found = understand(folder, source.whole.stem, say, choice)
     names, warnings = _names(path, kept, found)
     if found.board is None:
         message = (
@@ -77,7 +80,10 @@ def onto(
     if found.board is None:
         return {}
     parts: dict[tuple[Way, str], Part] = {part: part for part in found.texts.names}
-    names = {t.task: parts[t.hopes, t.role] for t in kept.tasks if (t.hopes, t.role) in parts}
+    names = {}
+    for t in kept.tasks:
+        if (t.hopes, t.role) in parts:
+            names[t.task] = parts[t.hopes, t.role]
     return _Back(source, found, found.board, names, policy, before).files()
 
 
@@ -113,15 +119,17 @@ def _wrong(kept: ImportManifest, found: Understood) -> str:
         return (
             f"is that of the project {shown(kept.project)}, and this is {shown(found.project.name)}"
         )
-    said = [(t.hopes, t.role) for t in kept.tasks]
-    if len({*said}) < len(said):
-        twice = next(part for part in said if said.count(part) > 1)
+    named = [(t.hopes, t.role) for t in kept.tasks]
+    if len({*named}) < len(named):
+        twice = next(part for part in named if named.count(part) > 1)
         return f"has two names for {shown('_'.join(twice[0]))}"
-    gone = ["_".join(way) for way, role in said if (way, role) not in found.texts.names]
-    come = ["_".join(way) for way, role in found.texts.names if (way, role) not in {*said}]
+    gone = ["_".join(part[0]) for part in named if part not in found.texts.names]
     if gone:
         return f"names {listed(gone, 4)}, which the project does not have"
-    return f"does not name {listed(come, 4)} of the project" if come else ""
+    come = ["_".join(part[0]) for part in found.texts.names if part not in {*named}]
+    if come:
+        return f"does not name {listed(come, 4)} of the project"
+    return ""
 
 
 @dataclass(slots=True)
@@ -148,26 +156,28 @@ class _Back:
         by_way, layers = self._by_way(places)
         if self.before is None:
             self._whole(by_way, layers)
-        made: dict[Path, str] = {}
-        as_it_runs = (
-            self.before is not None
-            and self.policy is not None
-            and runs_as(self.project, self.policy)
-        )
-        if self.policy is not None and not as_it_runs and not self.faults:
-            cores = {text: self._core(processors[0]) for text, processors in places.items()}
-            apps = self.source.whole.apps
-            made = running(self.policy, self.project, apps, self.names, cores, self.faults)
+        made = self._policy(places)
         if self.faults:
             raise Errors(self.faults)
         if self.before is not None:
             by_way, layers = self._moved_tasks(by_way), self._moved_layers(layers)
         if self.before is None or by_way or any(layers.values()):
-            made |= {self._file("mapping"): self._mapping(by_way, layers)}
+            made[self._file("mapping")] = self._mapping(by_way, layers)
         profile = self._profile(self.names)
         if profile is not None:
             made[self._file("profile")] = profile
         return made
+
+    def _policy(self, places: Mapping[str, tuple[str, ...]]) -> dict[Path, str]:
+        """The files of the wanted policy; none if the project has that policy already."""
+        if self.policy is None:
+            return {}
+        as_it_runs = self.before is not None and runs_as(self.project, self.policy)
+        if as_it_runs or self.faults:
+            return {}
+        cores = {text: self._core(processors[0]) for text, processors in places.items()}
+        apps = self.source.whole.apps
+        return running(self.policy, self.project, apps, self.names, cores, self.faults)
 
     def _by_way(
         self, places: Mapping[str, tuple[str, ...]]
@@ -186,7 +196,10 @@ class _Back:
             if not role:
                 own |= _of_layers(network, plans.get(text), places.get(text, ()))
                 continue
-            layer = network.pre if role == "pre" else network.post
+            if role == "pre":
+                layer = network.pre
+            else:
+                layer = network.post
             if layer is not None and text in places:
                 own[layer] = places[text]
         return by_way, layers
@@ -215,33 +228,39 @@ class _Back:
     def _places(self) -> dict[str, tuple[str, ...]]:
         """The processors of each task by its name: mapped ones, else pinned ones."""
         mapping, board = self.source.mapping, self.source.platform.name
-        found = {
-            p.task: p.stages[0].processors for p in self.source.whole.pins if p.platform == board
-        }
-        found |= {p.task: p.processors for p in mapping.placements} if mapping is not None else {}
-        return {
-            task: processors for task, processors in found.items() if self._known(task, processors)
-        }
+        found = {}
+        for p in self.source.whole.pins:
+            if p.platform == board:
+                found[p.task] = p.stages[0].processors
+        if mapping is not None:
+            found |= {p.task: p.processors for p in mapping.placements}
+        known = {}
+        for task, processors in found.items():
+            if self._known(task, processors):
+                known[task] = processors
+        return known
 
     def _plans(self) -> dict[str, tuple[StagePlan, ...]]:
         mapping, board = self.source.mapping, self.source.platform.name
-        pinned = [
-            NetworkPlan(p.task, tuple(StagePlan(s.processors, s.until) for s in p.stages))
-            for p in self.source.whole.pins
-            if p.platform == board
-        ]
-        found = {
-            plan.task: plan.stages
-            for plan in (*pinned, *(mapping.networks if mapping is not None else ()))
-        }
-        return {
-            task: stages
-            for task, stages in found.items()
-            if all(self._known(task, s.processors) for s in stages)
-        }
+        plans = []
+        for p in self.source.whole.pins:
+            if p.platform == board:
+                stages = tuple(StagePlan(s.processors, s.until) for s in p.stages)
+                plans.append(NetworkPlan(p.task, stages))
+        if mapping is not None:
+            plans += mapping.networks
+        found = {plan.task: plan.stages for plan in plans}
+        known = {}
+        for task, stages in found.items():
+            if all(self._known(task, s.processors) for s in stages):
+                known[task] = stages
+        return known
 
     def _known(self, task: str, processors: Iterable[str]) -> bool:
-        pools = {p.name for p in self.board.pools if p.kind}
+        pools = set()
+        for p in self.board.pools:
+            if p.kind:
+                pools.add(p.name)
         foreign = [p for p in processors if p.partition("[")[0] not in pools]
         if foreign:
             message = (
@@ -255,15 +274,14 @@ class _Back:
         self, tasks: Mapping[Way, object], layers: Mapping[Way, Mapping[str, object]]
     ) -> None:
         """Is everything mapped?"""
-        missing = [
-            "_".join(w)
-            for w, t in self.project.tasks.items()
-            if t.kind == "task" and w not in tasks
-        ]
+        missing = []
+        for w, t in self.project.tasks.items():
+            if t.kind == "task" and w not in tasks:
+                missing.append("_".join(w))
         for way, network in self.project.networks.items():
-            missing += [
-                f"{'_'.join(way)}_{n}" for n in network.everything if n not in layers.get(way, {})
-            ]
+            for n in network.everything:
+                if n not in layers.get(way, {}):
+                    missing.append(f"{'_'.join(way)}_{n}")
         if missing and not self.faults:
             message = f"no processor is known for {listed(missing, 4)}"
             self._fault(message, f"run `flowc map`, or pin them on {self.board.name}")
@@ -305,13 +323,12 @@ class _Back:
         lines += self._others("task")
         for way, places in layers.items():
             name = "_".join(way)
-            own = [
-                "    " + line
-                for layer in self.project.networks[way].everything
+            own = []
+            for layer in self.project.networks[way].everything:
                 for line in self._entry(
                     "childTask", f"{name}_{layer}", places.get(layer, ()), old, first
-                )
-            ]
+                ):
+                    own.append("    " + line)
             if own or self.before is None:  # its layers may be in a file of the network
                 lines += [f"    <externalTask name={quoteattr(name)}>", *own, "    </externalTask>"]
         lines += self._others("externalTask", "library", "multicast")
@@ -320,47 +337,63 @@ class _Back:
     def _old_mapping(self) -> dict[str, Element]:
         """The project's present mapping, by name; empty if it cannot be read."""
         found: dict[str, Element] = {}
-        for path in self.project.project.beside("mapping")[:1]:
-            root = read_xml(path, HopesCollector(), "CIC_Mapping")
-            for node in root.below() if root is not None else ():
-                if node.tag in ("task", "childTask"):
-                    found[node.attributes.get("name", "")] = node
+        root = self._present("mapping")
+        if root is None:
+            return found
+        for node in root.below():
+            if node.tag in ("task", "childTask"):
+                found[node.attributes.get("name", "")] = node
         return found
+
+    def _present(self, kind: str) -> Element | None:
+        """The root of the project's present mapping or profile; None if it cannot be read."""
+        for path in self.project.project.beside(kind)[:1]:
+            return read_xml(path, HopesCollector(), f"CIC_{kind.capitalize()}")
+        return None
 
     def _others(self, *tags: str) -> Iterator[str]:
         """The parts of the mapping beyond the text: libraries and groups, and tasks that were not
         imported."""
-        there = {"_".join(way) for way, task in self.project.tasks.items() if task.graph is None}
-        for path in self.project.project.beside("mapping")[:1]:
-            root = read_xml(path, HopesCollector(), "CIC_Mapping")
-            for node in root.all(*tags) if root is not None else ():
-                if (
-                    node.tag not in ("task", "externalTask")
-                    or meant(node.attributes.get("name", ""), there) is None
-                ):
-                    yield from as_text(node, 1)
+        root = self._present("mapping")
+        if root is None:
+            return
+        there = set()
+        for way, task in self.project.tasks.items():
+            if task.graph is None:
+                there.add("_".join(way))
+        for node in root.all(*tags):
+            is_task = node.tag in ("task", "externalTask")
+            if not is_task or meant(node.attributes.get("name", ""), there) is None:
+                yield from as_text(node, 1)
 
     def _entry(
         self, tag: str, name: str, places: tuple[str, ...], old: Mapping[str, Element], first: str
     ) -> Iterator[str]:
         """The lines of a task or a layer: its new sets, and the old ones of other states."""
         node = old.get(name)
-        before = list(_sets(node)) if node is not None else []
+        before: list[tuple[str, str, Element]] = []
+        attributes = {"name": name}
+        if node is not None:
+            before = list(_sets(node))
+            attributes = node.attributes
         if not places and (before or self.before is not None):
             if node is not None:
                 yield from as_text(node, 1)
             return
         written = {PLACEHOLDER, *self._taken([s for _, s, _ in before])}
-        sets = [(device, each) for device, s, each in before if s not in written]
-        said = node.attributes if node is not None else {"name": name}
-        yield f"    <{tag}{attributes_as_text(said)}>"
-        new = [(self._device(p), p) for p in places or (first,)]
-        for device in dict.fromkeys([*(d for d, _ in new), *(d for d, _ in sets)]):
+        others: dict[str, list[Element]] = {}
+        new: dict[str, list[str]] = {}
+        for device, of_set, each in before:
+            if of_set not in written:
+                others.setdefault(device, []).append(each)
+        for processor in places or (first,):
+            new.setdefault(self._device(processor), []).append(processor)
+        yield f"    <{tag}{attributes_as_text(attributes)}>"
+        for device in dict.fromkeys([*new, *others]):
             yield f"        <device name={quoteattr(device)}>"
-            yield from self._new_sets(written, [p for d, p in new if d == device])
-            for d, each in sets:
-                if d == device:
-                    yield from as_text(each, 3)
+            yield from self._new_sets(written, new.get(device, []))
+            for each in others.get(device, ()):
+                yield from as_text(each, 3)
             yield "        </device>"
         yield f"    </{tag}>"
 
@@ -370,7 +403,8 @@ class _Back:
             return
         for name in sorted(names):
             yield f"            <mappingSet name={quoteattr(name)}>"
-            yield from (f"                {self._processor(p)}" for p in processors)
+            for p in processors:
+                yield f"                {self._processor(p)}"
             yield "            </mappingSet>"
 
     def _taken(self, there: list[str]) -> set[str]:
@@ -388,7 +422,9 @@ class _Back:
     def _core(self, processor: str) -> tuple[str, int] | None:
         """Element and number of a CPU."""
         pool = self.board.pool_of(processor)
-        return (pool.element, _number(processor)) if pool.kind == "cpu" else None
+        if pool.kind == "cpu":
+            return (pool.element, _number(processor))
+        return None
 
     # -- times -------------------------------------------------------------------------------------
     def _profile(self, names: Mapping[str, Part]) -> str | None:
@@ -398,39 +434,40 @@ class _Back:
         written: set[str] = set()
         for text, (way, _) in names.items():
             known = self.source.times.of.get(text, {})
-            if way in self.project.networks or not known or self._as_timed(text):
-                continue
-            written.add("_".join(way))
-            lines += [
-                f"    <task name={quoteattr('_'.join(way))}>",
-                '        <mode name="Default">',
-            ]
-            for pool in self.board.pools:
-                time = known.get(pool.kind)
-                kind = quoteattr(pool.type)
-                if time is None:
-                    lines += [
-                        f'            <profile processorType={kind} value="{CANNOT}" unit="us"/>'
-                    ]
-                    continue
-                value, worst = (ceil(Fraction(ns) / 1000) for ns in (time.mean_ns, time.longest_ns))
-                lines += [
-                    f'            <profile processorType={kind} value="{value}" unit="us">',
-                    f'                <bound type="Maximum" value="{worst}" unit="us"/>',
-                    "            </profile>",
-                ]
-            lines += ["        </mode>", "    </task>"]
+            if known and way not in self.project.networks and not self._as_timed(text):
+                written.add("_".join(way))
+                lines += self._profile_of(way, known)
         if lines and self.before is not None:
             lines += self._other_times(written)
-        return _document("CIC_Profile", lines) if lines else None
+        if lines:
+            return _document("CIC_Profile", lines)
+        return None
+
+    def _profile_of(self, way: Way, known: Mapping[str, FiringTime]) -> Iterator[str]:
+        """The lines of a task, by its times on kinds of processors."""
+        yield f"    <task name={quoteattr('_'.join(way))}>"
+        yield '        <mode name="Default">'
+        for pool in self.board.pools:
+            time = known.get(pool.kind)
+            kind = quoteattr(pool.type)
+            if time is None:
+                yield f'            <profile processorType={kind} value="{CANNOT}" unit="us"/>'
+                continue
+            value, worst = (ceil(Fraction(ns) / 1000) for ns in (time.mean_ns, time.longest_ns))
+            yield f'            <profile processorType={kind} value="{value}" unit="us">'
+            yield f'                <bound type="Maximum" value="{worst}" unit="us"/>'
+            yield "            </profile>"
+        yield "        </mode>"
+        yield "    </task>"
 
     def _other_times(self, written: set[str]) -> Iterator[str]:
         """The profile's present times of other tasks."""
-        for path in self.project.project.beside("profile")[:1]:
-            root = read_xml(path, HopesCollector(), "CIC_Profile")
-            for node in root.all("task") if root is not None else ():
-                if node.attributes.get("name") not in written:
-                    yield from as_text(node, 1)
+        root = self._present("profile")
+        if root is None:
+            return
+        for node in root.all("task"):
+            if node.attributes.get("name") not in written:
+                yield from as_text(node, 1)
 
 
 def _number(processor: str) -> int:
@@ -442,11 +479,16 @@ def _of_layers(
 ) -> dict[str, tuple[str, ...]]:
     """The processors of each layer, of the plan of a network or of the place of the whole."""
     if not stages:
-        return dict.fromkeys(network.layers, processors[:1]) if processors else {}
+        if processors:
+            return dict.fromkeys(network.layers, processors[:1])
+        return {}
     found: dict[str, tuple[str, ...]] = {}
     rest = list(network.layers)
     for stage in stages:
-        end = rest.index(stage.until) + 1 if stage.until in rest else len(rest)
+        if stage.until in rest:
+            end = rest.index(stage.until) + 1
+        else:
+            end = len(rest)
         found |= dict.fromkeys(rest[:end], stage.processors[:1])
         rest = rest[end:]
     return found
@@ -454,13 +496,10 @@ def _of_layers(
 
 def _sets(node: Element) -> Iterator[tuple[str, str, Element]]:
     """The sets of a mapping: device, name, element."""
-    for holder in list(node.all("device")) or [node]:
-        for s in holder.all("mappingSet"):
-            yield (
-                holder.attributes.get("name", "") if holder is not node else "",
-                s.attributes.get("name", ""),
-                s,
-            )
+    devices = [(device.attributes.get("name", ""), device) for device in node.all("device")]
+    for name, holder in devices or [("", node)]:
+        for each in holder.all("mappingSet"):
+            yield name, each.attributes.get("name", ""), each
 
 
 def _document(root: str, lines: Iterable[str]) -> str:

@@ -29,6 +29,11 @@ class ModeChoice:
     state: str | None = None
     device: str | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Are all tasks imported, in some mode?"""
+        return self.state is None and self.device is None
+
 
 @dataclass(frozen=True, slots=True)
 class ModeTransition:
@@ -84,13 +89,19 @@ def in_state(
         say.warn(
             f"state {shown(state)} names no applications: all of them are imported", graph.span
         )
-    kept = {
-        name: task for name, task in graph.tasks.items() if name in running or name not in of_states
-    }
-    if not any(t.kind != "control" for t in kept.values()):
+    kept = {}
+    for name, task in graph.tasks.items():
+        if name in running or name not in of_states:
+            kept[name] = task
+    if not _has_dataflow(kept):
         _unknown(say, f"nothing runs in state {shown(state)}", "")
         return graph
     return _with(graph, kept, _between(graph, kept))
+
+
+def _has_dataflow(tasks: Mapping[str, HopesTask]) -> bool:
+    """Is one of them no control task?"""
+    return any(t.kind != "control" for t in tasks.values())
 
 
 def on_device(
@@ -115,9 +126,10 @@ def on_device(
 
 def part_of(graph: HopesGraph, tasks: Sequence[str]) -> HopesGraph:
     """The part with these tasks of the top level, and the control tasks that may release them."""
-    kept = {
-        name: task for name, task in graph.tasks.items() if name in tasks or task.kind == "control"
-    }
+    kept = {}
+    for name, task in graph.tasks.items():
+        if name in tasks or task.kind == "control":
+            kept[name] = task
     return _with(graph, kept, _between(graph, kept))
 
 
@@ -134,10 +146,14 @@ def _with(
     graph: HopesGraph, tasks: dict[str, HopesTask], channels: list[HopesChannel]
 ) -> HopesGraph:
     """The graph with some of its tasks, and the libraries that these call."""
-    calls = {end: library for end, library in graph.calls.items() if end[0] in tasks}
-    libraries = {
-        name: library for name, library in graph.libraries.items() if name in calls.values()
-    }
+    calls = {}
+    for end, called in graph.calls.items():
+        if end[0] in tasks:
+            calls[end] = called
+    libraries = {}
+    for name, library in graph.libraries.items():
+        if name in calls.values():
+            libraries[name] = library
     return replace(graph, tasks=tasks, channels=tuple(channels), libraries=libraries, calls=calls)
 
 
@@ -154,20 +170,16 @@ def _part(
                 tasks[name] = task
             continue
         inside, elsewhere = _part(task.graph, way, devices, device, say)
-        if not any(t.kind != "control" for t in inside.tasks.values()):
+        if not _has_dataflow(inside.tasks):
             continue
-        lost = {
-            end
-            for end, (inner, port) in task.inside.items()
-            if inner not in inside.tasks or (inner, end[0], port) in elsewhere
-        }
+        lost = _lost(task, inside, elsewhere)
         closed |= {(name, *end) for end in lost}
         tasks[name] = _without(replace(task, graph=inside), lost)
     channels = []
     for channel in graph.channels:
-        here = [
-            end[0] in tasks and (end[0], way, end[1]) not in closed for end, way in _ends(channel)
-        ]
+        here = []
+        for end, direction in _ends(channel):
+            here.append(end[0] in tasks and (end[0], direction, end[1]) not in closed)
         if all(here):
             channels.append(channel)
         elif _reaches_task(channel, here, tasks):
@@ -175,6 +187,17 @@ def _part(
             tasks[made.name] = made
             channels.append(link)
     return _with(graph, tasks, channels), closed
+
+
+def _lost(
+    task: HopesTask, inside: HopesGraph, elsewhere: set[tuple[str, Direction, str]]
+) -> set[tuple[Direction, str]]:
+    """The ports of a composite that lead to tasks or ports which are not `inside` any more."""
+    lost = set()
+    for end, (inner, port) in task.inside.items():
+        if inner not in inside.tasks or (inner, end[0], port) in elsewhere:
+            lost.add(end)
+    return lost
 
 
 def _without(task: HopesTask, lost: set[tuple[Direction, str]]) -> HopesTask:

@@ -19,7 +19,9 @@ from functools import cache
 from pathlib import Path
 
 from ...model.files import read_bytes
+from ...model.span import Span
 from ..names import listed, shown
+from .counts import Place
 from .design import HopesGraph, HopesTask, Way
 from .files import HopesCollector, HopesProject
 from .libraries import HopesLibrary
@@ -123,6 +125,15 @@ def sources_of(
     return _Sources(project, graph, tasks, say).found()
 
 
+def held_by(sources: Mapping[Way, HopesSource]) -> dict[Place, int]:
+    """The initial tokens that the code of readers has, by their ports."""
+    held: dict[Place, int] = {}
+    for way, source in sources.items():
+        for port, count in source.held.items():
+            held[way, "in", port] = count
+    return held
+
+
 @cache
 def header() -> str:
     """The file cic.h."""
@@ -146,18 +157,18 @@ class _Sources:
         self._project, self._graph, self._tasks, self._say = project, graph, tasks, say
         self._read: dict[Path, _Read] = {}
         self._names: dict[Path, frozenset[str]] = {}
-        self._flags = {
-            name for task in tasks.values() for name in re.findall(r"-D\s*(\w+)", task.flags)
-        }
+        self._flags: set[str] = set()
         #: Files that tasks are linked with.
-        self._sources = {name for task in tasks.values() for name in task.sources}
+        self._sources: set[str] = set()
+        for task in tasks.values():
+            self._flags.update(re.findall(r"-D\s*(\w+)", task.flags))
+            self._sources.update(task.sources)
         #: By name and place of a library: the number of ports that lead to it.
-        self._users = Counter(
-            (name, g.libraries[name].span)
-            for _, g in self._levels()
-            for name in g.calls.values()
-            if name in g.libraries
-        )
+        self._users: Counter[tuple[str, Span]] = Counter()
+        for _, level in self._levels():
+            for name in level.calls.values():
+                if name in level.libraries:
+                    self._users[name, level.libraries[name].span] += 1
 
     def found(self) -> dict[Way, HopesSource]:
         sources: dict[Way, HopesSource] = {}
@@ -176,7 +187,10 @@ class _Sources:
 
     def _tell_data(self, task: HopesTask, source: HopesSource | None) -> None:
         """Files of a task that its code does not have."""
-        taken = {Path(name).name for name in source.files} if source is not None else set()
+        if source is not None:
+            taken = {Path(name).name for name in source.files}
+        else:
+            taken = set()
         data = [name for name in task.files if Path(name).name not in taken]
         if data:
             what = "further files of a task are not imported"
@@ -195,11 +209,10 @@ class _Sources:
                     self._say.warn_together(name, what, self._tasks[way].span)
 
     def _tell_unused_libraries(self, sources: Mapping[Way, HopesSource]) -> None:
-        used = {
-            (link.library.name, link.library.span)
-            for source in sources.values()
-            for link in source.links
-        }
+        used = set()
+        for source in sources.values():
+            for link in source.links:
+                used.add((link.library.name, link.library.span))
         what = "libraries are not imported that no imported code calls"
         for _, graph in self._levels():
             for library in graph.libraries.values():
@@ -208,7 +221,9 @@ class _Sources:
 
     def _levels(self) -> Iterator[tuple[Way, HopesGraph]]:
         yield (), self._graph
-        yield from ((way, t.graph) for way, t in self._tasks.items() if t.graph is not None)
+        for way, t in self._tasks.items():
+            if t.graph is not None:
+                yield way, t.graph
 
     # -- tasks -------------------------------------------------------------------------------------
     def _source(self, way: Way, task: HopesTask) -> HopesSource:
@@ -224,25 +239,23 @@ class _Sources:
         further = self._further(task, near, closed)
         code = " ".join(self._read[path].code for path in closed)
         cpp = _is_cpp(task, code, further)
-        if re.search(r"\bTASK_GO\b", code) is None:
+        if not _has_word("TASK_GO", code):
             raise _Unusable(f"there is no TASK_GO in {shown(task.code)}")
         links = tuple(self._link(way, port) for port in dict.fromkeys(_CALL.findall(code)))
         for link in links:
             for name in link.files:
                 closed |= self._called(link.library, self._project.files / name, cpp)
-        lacks = tuple(
-            word for word in ("TASK_INIT", "TASK_WRAPUP") if re.search(rf"\b{word}\b", code) is None
-        )
-        words = frozenset(
-            w for path in closed for w in re.findall(r'"(\w+)"', self._read[path].text)
-        )
+        lacks = [word for word in ("TASK_INIT", "TASK_WRAPUP") if not _has_word(word, code)]
+        words: set[str] = set()
+        for path in closed:
+            words.update(re.findall(r'"(\w+)"', self._read[path].text))
         files = {self._named(path): self._read[path].data for path in closed}
         return HopesSource(
             self._named(file),
             files,
             links,
-            lacks,
-            words,
+            tuple(lacks),
+            frozenset(words),
             tuple(map(self._named, headers)),
             cpp,
             tuple(map(self._named, further)),
@@ -276,26 +289,32 @@ class _Sources:
         """
         found: dict[Path, None] = {}
         while True:
-            headers = [p.stem for p in closed if p.suffix in (".h", ".hpp")]
-            behind = [
-                stem + end for stem in headers for end in _COMPILED if stem + end in self._sources
-            ]
-            paths = [self._linked(name, near) for name in dict.fromkeys((*task.sources, *behind))]
-            more = [path for path in paths if path not in closed]
-            if not more:
+            names = dict.fromkeys((*task.sources, *self._behind_headers(closed)))
+            paths = [self._linked(name, near) for name in names]
+            new = [path for path in paths if path not in closed]
+            if not new:
                 return tuple(found)
-            for path in more:
+            for path in new:
                 found[path] = None
-                closed |= self._closure(path, task.language)
-                calls = [
-                    call
-                    for p in self._closure(path, task.language)
-                    for call in _OFFERED.findall(self._read[p].code)
-                ]
-                if calls:
-                    raise _Unusable(
-                        f"its further source {shown(path.name)} calls `{calls[0].split('(')[0]}`"
-                    )
+                closure = self._closure(path, task.language)
+                closed |= closure
+                self._refuse_calls(path, closure)
+
+    def _behind_headers(self, closed: Iterable[Path]) -> Iterator[str]:
+        """Names of sources that tasks are linked with, beside headers that are read."""
+        for path in closed:
+            if path.suffix in (".h", ".hpp"):
+                for end in _COMPILED:
+                    if path.stem + end in self._sources:
+                        yield path.stem + end
+
+    def _refuse_calls(self, source: Path, closure: Iterable[Path]) -> None:
+        """A further source calls no functions of HOPES."""
+        for path in closure:
+            call = _OFFERED.search(self._read[path].code)
+            if call is not None:
+                called = call.group().split("(")[0]
+                raise _Unusable(f"its further source {shown(source.name)} calls `{called}`")
 
     def _linked(self, name: str, near: Path) -> Path:
         """A source that is linked with a task."""
@@ -326,12 +345,10 @@ class _Sources:
         """The library behind a port, searched outwards."""
         level, name, outer = way[:-1], way[-1], port
         while True:
-            graph = self._tasks[level].graph if level else self._graph
-            assert graph is not None
+            graph = self._graph_of(level)
             if (name, outer) in graph.calls:
                 break
-            ports = self._tasks[level].libraries if level else {}
-            above = next((p for p, inside in ports.items() if inside == (name, outer)), None)
+            above = self._port_above(level, (name, outer))
             if above is None:
                 raise _Unusable(f"no library is connected to its port {shown(port)}")
             level, name, outer = level[:-1], level[-1], above
@@ -340,13 +357,30 @@ class _Sources:
             raise _Unusable(f"there is no library {shown(graph.calls[name, outer])}")
         return library
 
+    def _graph_of(self, level: Way) -> HopesGraph:
+        """The graph of a composite, or of the project."""
+        inside = None
+        if level:
+            inside = self._tasks[level].graph
+        return inside or self._graph
+
+    def _port_above(self, level: Way, end: tuple[str, str]) -> str | None:
+        """The library port of a composite that leads to a port inside; None if there is none."""
+        if level:
+            for port, inside in self._tasks[level].libraries.items():
+                if inside == end:
+                    return port
+        return None
+
     def _files(self, library: HopesLibrary) -> list[Path]:
         """The header of a library, if it has one, and its code."""
         near = Path(library.span.file).parent
         files: list[Path] = []
         missing: list[str] = []
         for name in (library.header, library.file):
-            path = self._project.below(name, near) if name else None
+            path = None
+            if name:
+                path = self._project.below(name, near)
             if path is not None:
                 files.append(path)
             elif name:
@@ -421,7 +455,9 @@ class _Sources:
             if plain is None:
                 raise _Unusable(f"it includes {shown(said.strip())}")
             quote, name = plain.groups()
-            local = self._local(path, name) if quote == '"' else None
+            local = None
+            if quote == '"':
+                local = self._local(path, name)
             if local is not None:
                 yield local
             elif name.removesuffix(".h") not in _STANDARD.split() and not (
@@ -440,7 +476,9 @@ class _Sources:
             and not place.resolve().is_relative_to(self._project.files.resolve())
         ):
             raise _Unusable(f"it includes {shown(name)}, which is outside of the project")
-        return place if os.path.isfile(place) else None
+        if os.path.isfile(place):
+            return place
+        return None
 
     def _named(self, path: Path) -> str:
         """The path below the project, in a form that C and other files can use."""
@@ -448,6 +486,10 @@ class _Sources:
         if _SIMPLE_PATH.fullmatch(name) is None:
             raise _Unusable(f"{shown(name)} cannot be named in C")
         return name
+
+
+def _has_word(word: str, code: str) -> bool:
+    return re.search(rf"\b{word}\b", code) is not None
 
 
 def _other_than_c(language: str) -> bool:
@@ -477,26 +519,34 @@ def _is_cpp(task: HopesTask, code: str, further: Iterable[Path]) -> bool:
 def _compiled(text: str, defined: frozenset[str]) -> Iterator[str]:
     """The lines of code, without those that only an undefined name would enable: these are
     empty."""
-    said: list[bool] = []
+    #: Whether the present part of each open condition may be compiled, outermost first.
+    enabled: list[bool] = []
     for line in text.splitlines(keepends=True):
-        found = _CONDITION.match(line) if "#" in line else None
-        if found is None:
-            yield line if all(said) else "\n"
-            continue
-        word, name = found[1], found[2].strip()
-        unknown = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is not None and name not in {
-            *defined,
-            *_OF_SYSTEM,
-        }
-        if word in ("if", "ifdef", "ifndef"):
-            said.append(not (name == "0" if word == "if" else word == "ifdef" and unknown))
-        elif word in ("elif", "else") and said:
-            said[-1] = True
-        elif word == "endif" and said:
-            said.pop()
-        yield line if all(said) else "\n"
+        found = None
+        if "#" in line:
+            found = _CONDITION.match(line)
+        if found is not None:
+            word, name = found[1], found[2].strip()
+            if word in ("if", "ifdef", "ifndef"):
+                enabled.append(_may_hold(word, name, defined))
+            elif word in ("elif", "else") and enabled:
+                enabled[-1] = True
+            elif word == "endif" and enabled:
+                enabled.pop()
+        yield line if all(enabled) else "\n"
+
+
+def _may_hold(word: str, name: str, defined: frozenset[str]) -> bool:
+    """May an `#if` hold? Not `#if 0`, nor `#ifdef` of a name that is known to be undefined."""
+    if word == "if":
+        return name != "0"
+    if word == "ifndef" or name in defined or name in _OF_SYSTEM:
+        return True
+    return re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) is None
 
 
 def _without_comment(found: re.Match[str]) -> str:
     said = found.group()
-    return " " + "\n" * said.count("\n") if said.startswith("/") else said
+    if said.startswith("/"):
+        return " " + "\n" * said.count("\n")
+    return said

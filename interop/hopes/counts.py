@@ -78,9 +78,7 @@ class _Counting:
     def _times(self, way: Way, turn: Mapping[Way, int]) -> int:
         times = 1
         for around in loops_around(way, self.tasks):
-            loop = self.tasks[around].loop
-            assert loop is not None
-            times *= loop.count * turn[around]
+            times *= _turns_of(self.tasks[around]) * turn[around]
         return times
 
     # -- edges -------------------------------------------------------------------------------------
@@ -127,11 +125,11 @@ class _Counting:
 
     def _share(self, rate: Fraction, task: HopesTask, port: str, span: Span) -> Fraction:
         """Of a loop that is one task: the tokens of one turn."""
-        assert task.loop is not None
-        share = rate / task.loop.count
+        turns = _turns_of(task)
+        share = rate / turns
         if share.denominator > 1:
             of = shown(f"{task.name}.{port}")
-            message = f"{of} moves {rate} tokens in the {task.loop.count} turns of its loop"
+            message = f"{of} moves {rate} tokens in the {turns} turns of its loop"
             self.say.fault(message, span, "each turn has to move as many")
         return share
 
@@ -145,19 +143,8 @@ class _Counting:
             beside[edge.destination].append((edge.source, 1 / ratio))
         found: dict[Way, Fraction] = {}
         for start in members:
-            if start in found:
-                continue
-            part = {start: Fraction(1)}
-            todo = [start]
-            while todo:
-                way = todo.pop()
-                for other, ratio in beside[way]:
-                    if other not in part:
-                        part[other] = part[way] * ratio
-                        todo.append(other)
-            scale = Fraction(lcm(*(n.denominator for n in part.values())))
-            scale /= gcd(*(int(n * scale) for n in part.values()))
-            found |= {way: n * scale for way, n in part.items()}
+            if start not in found:
+                found |= _least(_ratios_from(start, beside))
         for edge in edges:
             made, read = found[edge.source] * edge.produced, found[edge.destination] * edge.consumed
             if made != read:
@@ -170,8 +157,38 @@ class _Counting:
         return ((way, int(n)) for way, n in found.items())
 
 
+def _ratios_from(
+    start: Way, beside: Mapping[Way, list[tuple[Way, Fraction]]]
+) -> dict[Way, Fraction]:
+    """The firings of all tasks that are connected with one, for one firing of that one."""
+    part = {start: Fraction(1)}
+    todo = [start]
+    while todo:
+        way = todo.pop()
+        for other, ratio in beside.get(way, ()):
+            if other not in part:
+                part[other] = part[way] * ratio
+                todo.append(other)
+    return part
+
+
+def _least(part: Mapping[Way, Fraction]) -> dict[Way, Fraction]:
+    """The least whole numbers with these ratios."""
+    scale = Fraction(lcm(*(n.denominator for n in part.values())))
+    scale /= gcd(*(int(n * scale) for n in part.values()))
+    return {way: n * scale for way, n in part.items()}
+
+
+def _turns_of(task: HopesTask) -> int:
+    """How often a loop runs; 1 for a task that is none."""
+    if task.loop is None:
+        return 1
+    return task.loop.count
+
+
 def shares_tokens(task: HopesTask, port: str) -> bool:
     """Of a loop that is one task: does every turn read the same tokens through that input?"""
-    assert task.loop is not None
+    if task.loop is None:
+        return False
     shared = task.loop.kind == "CONVERGENT" or task.maps.get(("in", port)) != "distributing"
     return shared and task.ports["in", port].rate < task.loop.count

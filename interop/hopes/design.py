@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
@@ -139,3 +140,8 @@ def every(graph: HopesGraph, level: Way = ()) -> dict[Way, HopesTask]:
         if task.graph is not None:
             found |= every(task.graph, (*level, name))
     return found
+
+
+def graphs_of(graph: HopesGraph, tasks: Mapping[Way, HopesTask]) -> list[HopesGraph]:
+    """The graphs of all levels, from that of the project; `tasks` are all of its tasks."""
+    return [graph, *(t.graph for t in tasks.values() if t.graph is not None)]

@@ -60,7 +60,9 @@ def networks(order: Order) -> Folder:
     }
     lines = []
     for network in built.external.networks:
-        stages = f", {len(network.stages)} stages" if len(network.stages) > 1 else ""
+        stages = ""
+        if len(network.stages) > 1:
+            stages = f", {len(network.stages)} stages"
         functions = f"{network.function}_init, _execute, _wrapup, _error"
         lines.append(f"  {network.name}{stages}: {functions}")
     lines.append(f"`python3 {built.directory / 'build_shim.py'}` makes {library}")

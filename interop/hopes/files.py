@@ -91,12 +91,16 @@ class HopesProject:
         """The file for a path of the authors: at that place below the project, else with that name
         in `near`."""
         parts = _parts(said)
-        return self._first([self.files.joinpath(*parts), near / parts[-1]]) if parts else None
+        if parts:
+            return self._first([self.files.joinpath(*parts), near / parts[-1]])
+        return None
 
     def below(self, said: str, near: Path) -> Path | None:
         """The file at that place below the project, or below `near`."""
         parts = _parts(said)
-        return self._first([self.files.joinpath(*parts), near.joinpath(*parts)]) if parts else None
+        if parts:
+            return self._first([self.files.joinpath(*parts), near.joinpath(*parts)])
+        return None
 
     def anywhere(self, said: str) -> Path | None:
         """The only file of that name in the project: HOPES puts all code into one folder."""
@@ -105,7 +109,9 @@ class HopesProject:
             # what is around a CICTask on its own may be large
             return None
         found = [p for p in self.files.rglob(glob.escape(parts[-1])) if os.path.isfile(p)]
-        return self._first(found) if len(found) == 1 else None
+        if len(found) == 1:
+            return self._first(found)
+        return None
 
     def _first(self, candidates: Iterable[Path]) -> Path | None:
         root = self.files.resolve()
@@ -128,7 +134,9 @@ def _parts(said: str) -> tuple[str, ...]:
     parts = tuple(
         p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/"
     )
-    return () if ".." in parts else parts
+    if ".." in parts:
+        return ()
+    return parts
 
 
 def is_of_translator(path: Path) -> bool:
@@ -158,14 +166,21 @@ def locate(folder: Path) -> HopesProject:
         raise _several(folder, (p.stem for p in inside), inside[0])
     places = [folder / "CICTask", folder, *(path / "CICTask" for path in inside)]
     # the file of the tool was named
-    places += [folder.with_name(f"{folder.name}.files") / "CICTask"]
-    cic = next((p for p in places if os.path.isfile(p / "task.xml")), None)
-    if cic is None:
-        return _of_algorithm(_only_algorithm(folder))
+    places.append(folder.with_name(f"{folder.name}.files") / "CICTask")
+    for cic in places:
+        if os.path.isfile(cic / "task.xml"):
+            return _of_task(cic)
+    return _of_algorithm(_only_algorithm(folder))
+
+
+def _of_task(cic: Path) -> HopesProject:
+    """The project of a folder with the task.xml of the top level."""
     around = cic.parent
     if around.suffix != ".files":
         # A CICTask on its own: `CICTask/..` may be anything, and is not part of it.
-        files = around if cic.name == "CICTask" else cic
+        files = cic
+        if cic.name == "CICTask":
+            files = around
         return HopesProject(around.resolve().name, cic / "task.xml", files, None)
     gui = around.with_suffix("")
     return HopesProject(around.stem, cic / "task.xml", around, gui if os.path.isfile(gui) else None)
@@ -218,7 +233,9 @@ def _of_algorithm(path: Path) -> HopesProject:
 def read_xml(path: Path, say: HopesCollector, *roots: str) -> Element | None:
     """The root element, which has to be one of `roots`; None after a fault."""
     data = _bytes(path, say)
-    return None if data is None else _tree(str(path), data, say, roots)
+    if data is None:
+        return None
+    return _tree(str(path), data, say, roots)
 
 
 def _tree(path: str, data: bytes, say: HopesCollector, roots: Sequence[str]) -> Element | None:
@@ -237,7 +254,9 @@ def read_text(path: Path, say: HopesCollector) -> str | None:
     """A file that is a text; None after a fault."""
     data = _bytes(path, say)
     try:
-        return None if data is None else data.decode()
+        if data is None:
+            return None
+        return data.decode()
     except UnicodeDecodeError:
         say.fault("this file is not a text", start_of(path), "write it as UTF-8")
         return None

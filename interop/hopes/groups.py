@@ -20,7 +20,7 @@ from typing import Literal
 from ...model.span import Span
 from ..names import listed, shown
 from .counts import Counts, Place, counts_of, loops_around, shares_tokens
-from .design import HopesChannel, HopesGraph, HopesPort, HopesTask, Way, every
+from .design import HopesChannel, HopesGraph, HopesLoop, HopesPort, HopesTask, Way, every
 from .files import HopesCollector
 
 
@@ -143,7 +143,10 @@ class _Flattening:
         channels: dict[Way, list[tuple[HopesChannel, int]]] = defaultdict(list)
         back: set[Place] = set()
         for link in self.links:
-            delay = self._turn(link) if id(link) in closing else self._initial(link)
+            if id(link) in closing:
+                delay = self._turn(link)
+            else:
+                delay = self._initial(link)
             channels[link.level].append((link.channel, delay))
             if id(link) in closing or (delay and loops_around((*link.level, ""), self.tasks)):
                 back |= {link.up[-1], link.down[-1]}
@@ -204,22 +207,28 @@ class _Flattening:
             tokens //= task.loop.count
             self.turns[chain[-1]] = Turns("repeat", task.loop.count, self._rate(chain[-1]))
         for place in reversed(chain[:-1]):
-            way, direction, port = place
+            way, _, _ = place
             loop = self.tasks[way].loop
             if loop is None:
                 continue
-            said, whole = self._port(place).rate, tokens * loop.count
-            shared = (
-                loop.kind == "CONVERGENT"
-                or self.tasks[way].maps.get((direction, port)) == "broadcasting"
-            )
-            # In some projects the statements and the rates contradict: HOPES uses the rates.
-            if said in (tokens, whole) and tokens != whole:
-                shared = said == tokens
-            if shared:
+            if self._shared(place, loop, tokens):
                 self.turns[place] = Turns(word, loop.count, tokens)
-            tokens = (tokens if shared else whole) * self.counts.turn[way]
+            else:
+                tokens *= loop.count
+            tokens *= self.counts.turn[way]
         return tokens
+
+    def _shared(self, place: Place, loop: HopesLoop, tokens: int) -> bool:
+        """Do all turns of a loop share the tokens that one turn moves through a port of it?"""
+        way, direction, port = place
+        stated, whole = self._port(place).rate, tokens * loop.count
+        # In some projects the statements and the rates contradict: HOPES uses the rates.
+        if stated in (tokens, whole) and tokens != whole:
+            return stated == tokens
+        return (
+            loop.kind == "CONVERGENT"
+            or self.tasks[way].maps.get((direction, port)) == "broadcasting"
+        )
 
     def _rate(self, place: Place) -> int:
         """Tokens of one firing, by the port."""
@@ -250,12 +259,16 @@ class _Flattening:
     def _tokens_of(self, links: list[_Link]) -> None:
         """Those of one output."""
         size = self._size(links)
-        most = lcm(*(link.made for link in links), *(link.read for link in links))
-        kind = self._kind((end for link in links for end in (link.up[-1], link.down[-1])), size)
+        readings = [link.read for link in links]
+        most = lcm(*(link.made for link in links), *readings)
+        ends = []
+        for link in links:
+            ends += [link.up[-1], link.down[-1]]
+        kind = self._kind(ends, size)
         for link in links:
             if link.made != link.read:
                 self._disagree(link)
-            if any(most != n for n in (link.made, *(other.read for other in links))):
+            if {link.made, *readings} != {most}:
                 self._scale(link.down, most // link.read)
             self._give(link.down, HopesToken(size, most // link.read, kind))
         self._scale(links[0].up, most // links[0].made)
@@ -268,7 +281,9 @@ class _Flattening:
         if len(types) > 1:
             return ""
         ((kind, stated),) = types
-        return kind if stated == size else ""
+        if stated == size:
+            return kind
+        return ""
 
     def _scale(self, chain: list[Place], factor: int) -> None:
         for place in chain:
@@ -295,21 +310,15 @@ class _Flattening:
     def _size(self, links: list[_Link]) -> int:
         """Bytes of a token: the largest statement, unless it is that of a whole firing."""
         giver, takers = self._port(links[0].up[-1]), [self._port(link.down[-1]) for link in links]
-        ports = [giver, *takers]
-        sizes = {port.size for port in ports}
+        sizes = {port.size for port in (giver, *takers)}
         channels = {link.channel.size for link in links if link.channel.size > 1}
-        rates = {port.rate for port in ports if port.rate > 1}
-        firings = {rate * size for rate in rates for size in sizes}
-        whole = {p.size for p in takers if p.rate > 1 and p.size == p.rate * giver.size}
-        if giver.rate > 1 and any(giver.size == giver.rate * p.size for p in takers):
-            whole.add(giver.size)
-        whole |= (channels - sizes) & firings
-        said = sizes | channels
-        size = max(said - whole or said)
+        whole = _whole_firings(giver, takers, channels - sizes)
+        stated = sizes | channels
+        size = max(stated - whole or stated)
         if sizes != {size}:
             way, _, port = links[0].up[-1]
             what = (
-                f"ports and channel have tokens of {', '.join(map(str, sorted(said)))} bytes:"
+                f"ports and channel have tokens of {', '.join(map(str, sorted(stated)))} bytes:"
                 f" {size} are taken"
             )
             self.say.warn(f"{shown(f'{way[-1]}.{port}')}: {what}", links[0].channel.span)
@@ -348,7 +357,10 @@ class _Flattening:
     def _newest(self, parts: list[tuple[str, ...]]) -> Iterator[HopesChannel]:
         """The channels between two apps that keep the newest token; others of that kind are
         reported."""
-        of = {name: n for n, names in enumerate(parts) for name in names}
+        of = {}
+        for n, names in enumerate(parts):
+            for name in names:
+                of[name] = n
         fed: set[Place] = set()
         for level, channel, up, down in self.keeping:
             first, last = up[-1], down[-1]
@@ -371,9 +383,9 @@ class _Flattening:
     def _both(self, channel: HopesChannel) -> tuple[Place, Place]:
         """The ports at the ends of a channel of the top level, of tasks that fire."""
         (source, out), (destination, into) = channel.source, channel.destination
-        return self._chain(((source,), "out", out))[-1], self._chain(((destination,), "in", into))[
-            -1
-        ]
+        up = self._chain(((source,), "out", out))
+        down = self._chain(((destination,), "in", into))
+        return up[-1], down[-1]
 
     def _closing(self) -> set[int]:
         """Arrows that close a cycle without initial tokens: those that lead back in the order of
@@ -450,53 +462,58 @@ class _Flattening:
         names = [n for n in self.graph.tasks if n in firing]
         group = {n: n for n in names}
         for link in self.links:
-            a, b = group[link.up[-1][0][0]], group[link.down[-1][0][0]]
-            group = {n: a if g == b else g for n, g in group.items()}
+            first, second = group[link.up[-1][0][0]], group[link.down[-1][0][0]]
+            for name, of in group.items():
+                if of == second:
+                    group[name] = first
         parts: dict[str, list[str]] = defaultdict(list)
         for name in names:
             parts[group[name]].append(name)
         return [tuple(part) for part in parts.values()]
 
     def _group(self, names: tuple[str, ...]) -> ConnectedTasks:
-        members = {w: t for w, t in self.tasks.items() if w[0] in names and t.kind != "control"}
+        members = {}
+        for w, t in self.tasks.items():
+            if w[0] in names and t.kind != "control":
+                members[w] = t
         firings = self._firings(members)
         period = self._period(members, firings)
         deadline = None
         if period:
             deadline = self._deadline(members, firings, period)
-        priorities = [t.priority for t in members.values() if t.graph is None]
+        priorities = []
+        for t in members.values():
+            if t.graph is None:
+                priorities.append(t.priority)
         return ConnectedTasks(names, period, deadline, max(priorities))
 
     def _firings(self, members: Mapping[Way, HopesTask]) -> dict[Way, int]:
         """Firings in an iteration; of a composite, as often as everything inside of it repeats."""
         firings = {w: self.counts.total[w] for w in members if w in self.counts.total}
-        for way in [w for w, t in members.items() if t.graph is not None and t.loop is None]:
-            inside = [n for w, n in firings.items() if w[: len(way)] == way]
-            firings[way] = gcd(*inside) if inside else 1
+        for way, task in members.items():
+            if task.graph is not None and task.loop is None:
+                inside = [n for w, n in firings.items() if w[: len(way)] == way]
+                firings[way] = gcd(*inside) or 1
         return firings
 
     def _deadline(
         self, members: Mapping[Way, HopesTask], firings: dict[Way, int], period: Fraction
     ) -> Fraction | None:
-        """The earliest deadline in an iteration, if it is before the end of the period."""
-        due = {
-            way: self._until(way, task, period, firings)
-            for way, task in members.items()
-            if task.deadline_ns is not None
-        }
+        """The earliest deadline in an iteration, if it is before the end of the period.
+
+        Deadlines of HOPES are those of a firing: the last one of an iteration has to end then.
+        """
+        due = {}
+        for way, task in members.items():
+            if task.deadline_ns is not None:
+                due[way] = period * (firings[way] - 1) / firings[way] + task.deadline_ns
         deadline = min(due.values(), default=None)
         if deadline is not None and deadline > period:
             late = next(members[way] for way, until in due.items() if until == deadline)
             self.say.warn_together(late.name, "a deadline beyond the period is left out", late.span)
-        return deadline if deadline and deadline < period else None
-
-    def _until(
-        self, way: Way, task: HopesTask, period: Fraction, firings: dict[Way, int]
-    ) -> Fraction:
-        """When the last firing of an iteration has to end: deadlines of HOPES are those of a
-        firing."""
-        assert task.deadline_ns is not None
-        return period * (firings[way] - 1) / firings[way] + task.deadline_ns
+        if deadline and deadline < period:
+            return deadline
+        return None
 
     def _period(self, members: dict[Way, HopesTask], firings: dict[Way, int]) -> Fraction | None:
         """The period of one iteration: that of time-driven tasks, else of control tasks that
@@ -544,6 +561,21 @@ class _Flattening:
             )
 
 
+def _whole_firings(giver: HopesPort, takers: list[HopesPort], channels: set[int]) -> set[int]:
+    """The statements about sizes that are those of a whole firing; `channels` are sizes that no
+    port states."""
+    whole = set()
+    for taker in takers:
+        if taker.rate > 1 and taker.size == taker.rate * giver.size:
+            whole.add(taker.size)
+        if giver.rate > 1 and giver.size == giver.rate * taker.size:
+            whole.add(giver.size)
+    ports = [giver, *takers]
+    rates = {port.rate for port in ports if port.rate > 1}
+    firings = {rate * port.size for rate in rates for port in ports}
+    return whole | (channels & firings)
+
+
 #: The period of an iteration, in ns, by what a task says.
 Period = tuple[HopesTask, Fraction]
 
@@ -561,19 +593,18 @@ class _Stated:
 def _stated(members: Mapping[Way, HopesTask], firings: Mapping[Way, int]) -> _Stated:
     leading = {way for way, t in members.items() if t.time_driven and t.period_ns is not None}
     driven: list[Period] = []
-    inner: list[Period] = []
-    hints: list[Period] = []
+    stated = _Stated([], [], [])
     for way, task in members.items():
         if task.period_ns is None:
             continue
         period = task, task.period_ns * firings[way]
         if not task.time_driven:
-            hints.append(period)
+            stated.hints.append(period)
         elif any(way[:n] in leading for n in range(1, len(way))):
-            inner.append(period)
+            stated.inner.append(period)
         else:
             driven.append(period)
-    return _Stated([each for each in driven if each not in inner], inner, hints)
+    return replace(stated, driven=[each for each in driven if each not in stated.inner])
 
 
 def _ms(ns: Fraction) -> str:

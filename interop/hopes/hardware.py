@@ -18,33 +18,38 @@ _ANY = "ALL"
 def kinds_of(node: Element, name: str, say: HopesCollector) -> tuple[str, ...]:
     """The kinds of processors that a task may run on; () = all with times."""
     found: dict[str, None] = {}
-    places = [n for group in node.all("HardwareDependency") for n in group.all("hardware")]
-    for place in places:
+    everywhere = False
+    for place in node.within("HardwareDependency", "hardware"):
         said = place.attributes.get("ProcessorType", _ANY)
         if said.lower() in KINDS:
             found[said.lower()] = None
-        elif said != _ANY:
-            what = (
-                "a processor type of its hardware dependency is not known: it may run wherever it"
-                " has a time"
+        else:
+            everywhere = True
+            if said != _ANY:
+                what = (
+                    "a processor type of its hardware dependency is not known: it may run wherever"
+                    " it has a time"
+                )
+                say.warn_together(f"{name} ({said})", what, place.span)
+        _tell_others(place, name, say)
+    if everywhere:
+        return ()
+    return tuple(found)
+
+
+def _tell_others(place: Element, name: str, say: HopesCollector) -> None:
+    """What a task needs beyond a kind of processor."""
+    for key in ("Architecture", "Platform", "Runtime"):
+        needed = place.attributes.get(key, _ANY)
+        if needed != _ANY:
+            message = (
+                f"hardware dependencies are not imported: it needs {shown(needed)}, which platforms"
+                " of flowc do not declare"
             )
-            say.warn_together(f"{name} ({said})", what, place.span)
-        others = [
-            v
-            for key in ("Architecture", "Platform", "Runtime")
-            if (v := place.attributes.get(key, _ANY)) != _ANY
-        ]
-        if others:
-            what = f"needs {shown(others[0])}, which platforms of flowc do not declare"
-            say.warn_together(
-                name, f"hardware dependencies are not imported: it {what}", place.span
-            )
-    everywhere = any(p.attributes.get("ProcessorType", _ANY).lower() not in KINDS for p in places)
-    return () if everywhere else tuple(found)
+            say.warn_together(name, message, place.span)
+            return
 
 
 def says_nothing(node: Element) -> bool:
     """Does a task depend on hardware without naming it?"""
-    return not any(
-        n.tag == "hardware" for group in node.all("HardwareDependency") for n in group.children
-    )
+    return not any(node.within("HardwareDependency", "hardware"))

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from ..content import content
 from ..xml_tree import Element, as_text
 from .choice import ModeChoice
 from .code import HopesSource
-from .design import HopesGraph, HopesTask, Way
+from .design import HopesGraph, HopesTask, Way, graphs_of
 from .files import HopesCollector, HopesProject, embedded, read_xml
 from .platform import HopesBoard
 from .text import Role, Texts
@@ -116,6 +116,11 @@ class NamedTask:
         """The name by which other files of HOPES refer to it."""
         return "_".join(self.hopes)
 
+    @property
+    def full_with_role(self) -> str:
+        """The same, with the role of a task around the layers of a network."""
+        return "_".join(filter(None, (self.full, self.role)))
+
 
 @dataclass(frozen=True, slots=True)
 class NamedPool:
@@ -177,51 +182,69 @@ def manifest_of(
 ) -> ImportManifest:
     """The manifest of a project; `sources` is the code that its tasks run, `code` the generated
     code around it."""
-    levels = [graph, *(t.graph for t in tasks.values() if t.graph is not None)]
-    graphs = [Path(level.span.file) for level in levels]
+    graphs = [Path(level.span.file) for level in graphs_of(graph, tasks)]
     xml = _xml_files(project, graphs, tasks)
-    tool = [project.gui] if project.gui is not None else []
-    files = dict.fromkeys([*xml, *tool, *_network_files(project, tasks)])
+    files = dict.fromkeys([*xml, *_tool(project), *_network_files(project, tasks)])
     for source in sources.values():
         files |= dict.fromkeys(project.files / path for path in source.files)
     names = []
     for (way, role), name in texts.names.items():
-        own = _code(tasks[way], sources[way], code, way) if way in sources else None
+        own = None
+        if way in sources:
+            own = _code(tasks[way], sources[way], code, way)
         names.append(_named(name, way, role, texts, own))
-    hashes = {_below(project, path): _hash(path) for path in files}
-    written = {_below(project, path): _text(path) for path in _written(project, files)}
     return ImportManifest(
         project.name,
         "translator" if project.translated else "tool",
-        {path: sha for path, sha in hashes.items() if sha is not None},
+        _read_by(_hash, project, files),
         tuple(dict.fromkeys(_below(project, path) for path in graphs)),
         tuple(names),
         _pools(board),
         tuple(_kept(project, xml)),
         choice,
-        {path: text for path, text in written.items() if text is not None},
+        _read_by(_text, project, _written(project, files)),
     )
+
+
+def _tool(project: HopesProject) -> list[Path]:
+    """The file of the tool, if there is one."""
+    if project.gui is None:
+        return []
+    return [project.gui]
+
+
+def _read_by(
+    content_of: Callable[[Path], str | None], project: HopesProject, files: Iterable[Path]
+) -> dict[str, str]:
+    """What a function reads from files, by their paths in the project, without unreadable ones."""
+    found = {}
+    for path in files:
+        read = content_of(path)
+        if read is not None:
+            found[_below(project, path)] = read
+    return found
 
 
 def _xml_files(
     project: HopesProject, graphs: list[Path], tasks: Mapping[Way, HopesTask]
 ) -> list[Path]:
     """The files of a project in XML: its graphs, its control tasks, and what is beside them."""
-    machines = [
-        Path(t.span.file).parent / f"{t.name}.xml" for t in tasks.values() if t.kind == "control"
-    ]
-    others = [path for kind in _BESIDE for path in project.beside(kind)]
-    return list(dict.fromkeys(p for p in (*graphs, *machines, *others) if os.path.isfile(p)))
+    files = list(graphs)
+    for t in tasks.values():
+        if t.kind == "control":
+            files.append(Path(t.span.file).parent / f"{t.name}.xml")
+    for kind in _BESIDE:
+        files += project.beside(kind)
+    return list(dict.fromkeys(p for p in files if os.path.isfile(p)))
 
 
 def _network_files(project: HopesProject, tasks: Mapping[Way, HopesTask]) -> list[Path]:
     """The files that networks name."""
-    named = [
-        project.named(name, project.graph.parent)
-        for task in tasks.values()
-        for name in task.network.values()
-        if name
-    ]
+    named = []
+    for task in tasks.values():
+        for name in task.network.values():
+            if name:
+                named.append(project.named(name, project.graph.parent))
     return [path for path in named if path is not None]
 
 
@@ -320,21 +343,22 @@ def _kept(project: HopesProject, files: Iterable[Path]) -> Iterator[KeptXml]:
         root = read_xml(path, quiet, *_ROOTS, "CIC_Architecture")
         if root is not None:
             yield from _of(_below(project, path), root)
-    tool = embedded(project.gui, quiet) if project.gui is not None else None
-    if project.gui is not None and tool is not None:
-        yield from _of(_below(project, project.gui), tool)
+    for path in _tool(project):
+        architecture = embedded(path, quiet)
+        if architecture is not None:
+            yield from _of(_below(project, path), architecture)
 
 
 def _of(file: str, root: Element) -> Iterator[KeptXml]:
     if root.tag in _FILES:
         yield KeptXml(file, f"/{root.tag}", _xml(root))
         return
-    memories = {
-        t.attributes.get("name") for t in root.below() if t.attributes.get("category") == "memory"
-    }
-    yield from (
-        KeptXml(file, place, xml) for place, xml in _below_of(root, f"/{root.tag}", memories)
-    )
+    memories = set()
+    for node in root.below():
+        if node.attributes.get("category") == "memory":
+            memories.add(node.attributes.get("name"))
+    for place, xml in _below_of(root, f"/{root.tag}", memories):
+        yield KeptXml(file, place, xml)
 
 
 def _below_of(node: Element, place: str, memories: set[str | None]) -> Iterator[tuple[str, str]]:
@@ -342,21 +366,30 @@ def _below_of(node: Element, place: str, memories: set[str | None]) -> Iterator[
     for child in node.children:
         numbers[child.tag] = numbers.get(child.tag, 0) + 1
         where = f"{place}/{child.tag}[{numbers[child.tag]}]"
-        memory = (
-            child.tag in ("element", "elementType")
-            and {child.attributes.get(k) for k in ("name", "type")} & memories
-        )
-        if child.tag in _ELEMENTS.split() or memory or _is_control(child) or _says(child):
-            if child.attributes.get("enable") != "No" and (
-                child.attributes or child.children or child.text
-            ):
+        if _is_kept(child, memories):
+            empty = not (child.attributes or child.children or child.text)
+            if child.attributes.get("enable") != "No" and not empty:
                 yield where, _xml(child)
             continue
-        if child.tag in ("task", "library") and any(
-            child.attributes.get(k, v) != v for k, v in _ATTRIBUTES.items()
-        ):
+        if child.tag in ("task", "library") and _has_settings(child):
             yield where, _xml(Element(child.tag, child.attributes, [], child.span))
         yield from _below_of(child, where, memories)
+
+
+def _is_kept(node: Element, memories: set[str | None]) -> bool:
+    """Is an element kept with all its content?"""
+    if node.tag in _ELEMENTS.split() or _is_control(node) or _says(node):
+        return True
+    if node.tag not in ("element", "elementType"):
+        return False
+    return bool({node.attributes.get("name"), node.attributes.get("type")} & memories)
+
+
+def _has_settings(node: Element) -> bool:
+    """Has a task or a library attributes with an effect?"""
+    return any(
+        node.attributes.get(name, default) != default for name, default in _ATTRIBUTES.items()
+    )
 
 
 def _is_control(node: Element) -> bool:
@@ -371,7 +404,9 @@ def _says(node: Element) -> bool:
     name, value = node.attributes.get("name", ""), node.attributes.get("value", "")
     if node.tag != "parameter" or "type" in node.attributes:  # those of tasks are in the text
         return False
-    return value != _PARAMETERS[name] if name in _PARAMETERS else name not in PARAMETERS
+    if name in _PARAMETERS:
+        return value != _PARAMETERS[name]
+    return name not in PARAMETERS
 
 
 def _xml(node: Element) -> str:

@@ -22,9 +22,8 @@ from ..content import content
 from ..names import shown
 from ..registry import Request
 from .choice import UNKNOWN, ModeChoice, ModeMachine, check_modes, in_state, on_device, told
-from .code import HopesSource, sources_of
-from .counts import Place
-from .design import HopesGraph, HopesTask, Way, every
+from .code import HopesSource, held_by, sources_of
+from .design import HopesGraph, HopesTask, Way, every, graphs_of
 from .files import HopesCollector, HopesProject, locate, start_of
 from .groups import flow_of
 from .import_manifest import ENDING, ImportManifest, manifest_of
@@ -35,7 +34,7 @@ from .pins import mapping_text, pins_of
 from .platform import HopesBoard, board_of
 from .states import scenario_text
 from .tasks import graph_of
-from .text import Texts, texts_of
+from .text import Naming, Texts, texts_of
 from .times import Given, TaskTimes, check_types, profile_of, read_times, times_of
 from .wrapper import Wrapped, wrapped
 
@@ -68,7 +67,9 @@ class ImportedProject:
     @property
     def platform_file(self) -> str:
         """The one of `files` that declares the platform; "" if there is none."""
-        return f"{self.platform}.flow" if self.platform else ""
+        if self.platform:
+            return f"{self.platform}.flow"
+        return ""
 
     def given(self, path: str, data: bytes) -> Given:
         """Further times from a JSON file, for `profile`: by task and kind, in microseconds. Raises
@@ -107,6 +108,10 @@ class Understood:
     states: str
     modes: Modes
 
+    def graphs(self) -> list[HopesGraph]:
+        """The graphs of all levels."""
+        return graphs_of(self.graph, self.tasks)
+
     def manifest(self) -> ImportManifest:
         """The import manifest."""
         return manifest_of(
@@ -140,33 +145,26 @@ def understand(
 ) -> Understood:
     """Read the project in a folder, or the chosen part of it. Raises Errors with all faults."""
     choice = choice or ModeChoice()
-    whole = choice.state is None and choice.device is None
     project = locate(folder)
     content = _content(project, choice, say)
-    if content is not None:
-        say.stop()
-        if not whole:
-            content = _part(project, content, choice, say)
+    if not choice.whole:
+        content = _part(project, content, choice, say)
     _tell_left_out(project, say)
     say.stop()
-    assert content is not None  # that would be a fault
-    held: dict[Place, int] = {
-        (way, "in", port): n for way, s in content.sources.items() for port, n in s.held.items()
-    }
     graph, networks, board = content.graph, content.networks, content.board
-    flow = flow_of(graph, say, held)
+    flow = flow_of(graph, say, held_by(content.sources))
     say.stop()
     name = stem or project.name
     code = wrapped(graph.name, name, content.sources, flow)
     about = _about(project, board, choice)
-    texts = texts_of(graph.name, flow, networks, code, about, f"{name}_tasks.py")
+    texts = texts_of(graph.name, flow, networks, code, about, Naming(name))
     states = ""
-    if whole:
+    if choice.whole:
         states = scenario_text(
             content.machines, flow.groups, texts.apps, f"{name}.flow", graph.name, say
         )
     modes = Modes()
-    if whole and not choice.modes:
+    if choice.whole and not choice.modes:
         modes = modes_of(project, name, content.tasks, networks, flow, texts, say)
     return Understood(
         project,
@@ -185,36 +183,44 @@ def understand(
     )
 
 
-def _content(project: HopesProject, choice: ModeChoice, say: HopesCollector) -> _Content | None:
-    """All of a project; None after the fault that it has no graph."""
+def _content(project: HopesProject, choice: ModeChoice, say: HopesCollector) -> _Content:
+    """All of a project. Raises Errors with all faults."""
     graph = graph_of(project, say, choice.modes)
-    tasks = every(graph) if graph is not None else {}
+    tasks: Mapping[Way, HopesTask] = {}
+    if graph is not None:
+        tasks = every(graph)
     networks: Mapping[Way, HopesNetwork] = dict(_networks(project, tasks, say))
     others = (n.architecture for n in networks.values() if n.architecture is not None)
     board = board_of(project, others, say, choice.device)
     if graph is None:
-        return None
+        raise say.errors()
     check_modes(graph, choice, say)
     part = HopesCollector()
     machines = machines_of(project, graph, choice, part)
     if choice.state is not None:
         say.faults += part.faults
     known = say.forgive(part, "the mapping of the project")
-    whole = choice.state is None and choice.device is None
-    sources = sources_of(project, graph, tasks, say if whole else HopesCollector())
+    sources = sources_of(project, graph, tasks, say if choice.whole else HopesCollector())
     own: dict[str, Costs] = {}
     places = Places("", {}, {})
     if board is not None:
         networks = _timed(networks, board, say)
         own = _own_times(project, tasks, board, say)
-        # Code in C keeps its state in static variables, whatever HOPES states.
-        kept = {
-            way: replace(task, stateful=task.stateful or way in sources)
-            for way, task in tasks.items()
-        }
         if known:
+            kept = _keeping_state(tasks, sources)
             places = _places(project, states_of(machines, choice), kept, networks, board, say)
+    say.stop()
     return _Content(graph, tasks, networks, board, own, places, sources, machines)
+
+
+def _keeping_state(
+    tasks: Mapping[Way, HopesTask], sources: Mapping[Way, HopesSource]
+) -> dict[Way, HopesTask]:
+    """Code in C keeps its state in static variables, whatever HOPES states."""
+    kept = {}
+    for way, task in tasks.items():
+        kept[way] = replace(task, stateful=task.stateful or way in sources)
+    return kept
 
 
 def _part(
@@ -226,9 +232,13 @@ def _part(
         graph = in_state(graph, content.machines, choice.state, say)
     if choice.device is not None:
         graph = on_device(graph, _devices(board, content.places), choice.device, say)
-        board = board.only(choice.device) if board is not None else None
+        if board is not None:
+            board = board.only(choice.device)
     tasks = every(graph)
-    networks = {way: network for way, network in content.networks.items() if way in tasks}
+    networks = {}
+    for way, network in content.networks.items():
+        if way in tasks:
+            networks[way] = network
     return replace(
         content,
         graph=graph,
@@ -263,9 +273,12 @@ def read(
     say = HopesCollector()
     found = understand(folder, stem, say, choice)
     texts, board, name = found.texts, found.board, stem or found.project.name
-    stubs = f"{name}_tasks.py", texts.stubs
-    states = {f"{name}.states.flow": found.states} if found.states else {}
-    states |= {f"{name}.modes.flow": found.modes.text} if found.modes.text else {}
+    stubs = Naming(name).stubs, texts.stubs
+    states = {}
+    if found.states:
+        states[f"{name}.states.flow"] = found.states
+    if found.modes.text:
+        states[f"{name}.modes.flow"] = found.modes.text
     if board is None:
         say.warn(
             "there is no architecture: platform, mapping and times are not imported",
@@ -286,8 +299,9 @@ def read(
         )
     times = times_of(found.tasks, found.own, found.networks, board, texts.names, say)
     files = {f"{board.name}.flow": board.text(), **states}
-    mapping = _mapping(board, texts, found.places, found.networks) if found.places.file else None
-    if mapping is not None:
+    mapping = None
+    if found.places.file:
+        mapping = _mapping(board, texts, found.places, found.networks)
         files |= _written(name, board, mapping, found.places)
     host = f"times of the HOPES project {found.project.name}"
     return ImportedProject(
@@ -309,7 +323,9 @@ def imported(request: Request) -> registry.Imported:
     """The project of a request as texts, with its times as a profile. Raises Errors."""
     found = read(request.path, request.target.stem, _choice(request))
     times = request.options.path("times")
-    given = None if times is None else found.given(str(times), content(times, "F721"))
+    given = None
+    if times is not None:
+        given = found.given(str(times), content(times, "F721"))
     name, stubs = found.stubs
     kept = dict(found.modes.stubs)
     others = said = ""
@@ -343,9 +359,10 @@ def _choice(request: Request) -> ModeChoice:
     for text in request.options.texts("modes"):
         task, sign, mode = text.partition("=")
         if not (task and sign and mode) or task in modes:
-            message = f"`--mode {text}` " + (
-                "is the second one of its task" if task in modes else "is no TASK=MODE"
-            )
+            reason = "is no TASK=MODE"
+            if task in modes:
+                reason = "is the second one of its task"
+            message = f"`--mode {text}` {reason}"
             raise Errors(
                 [
                     Diagnostic(
@@ -362,8 +379,9 @@ def _devices(board: HopesBoard | None, places: Places) -> dict[Way, str]:
     if board is None:
         return {}
     found = {way: board.pool_of(processors[0]).device for way, processors in places.tasks.items()}
-    for way, layers in ((way, layers) for way, layers in places.layers.items() if layers):
-        found[way] = board.pool_of(next(iter(layers.values()))).device
+    for way, layers in places.layers.items():
+        for processor in [*layers.values()][:1]:
+            found[way] = board.pool_of(processor).device
     return found
 
 
@@ -392,7 +410,10 @@ def _timed(
             part = HopesCollector()
             check_types([*network.times.values()], board, part)
             good = say.forgive(part, f"the profile of network {shown(network.name)}")
-            known[id(network)] = network if good else replace(network, times={})
+            if good:
+                known[id(network)] = network
+            else:
+                known[id(network)] = replace(network, times={})
     return {way: known[id(network)] for way, network in networks.items()}
 
 
@@ -404,7 +425,9 @@ def _own_times(
     for path in project.beside("profile")[:1]:
         found = task_times(path, ["_".join(way) for way in tasks], part)
     check_types([*found.values()], board, part)
-    return found if say.forgive(part, "the profile of the project") else {}
+    if say.forgive(part, "the profile of the project"):
+        return found
+    return {}
 
 
 def _places(
@@ -418,7 +441,9 @@ def _places(
     """The mapping of the authors; none if it is faulty."""
     part = HopesCollector()
     found = places_of(project, tasks, networks, board, states, part)
-    return found if say.forgive(part, "the mapping of the project") else Places("", {}, {})
+    if say.forgive(part, "the mapping of the project"):
+        return found
+    return Places("", {}, {})
 
 
 def _about(project: HopesProject, board: HopesBoard | None, choice: ModeChoice) -> Iterator[str]:

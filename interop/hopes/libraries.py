@@ -6,6 +6,7 @@ which. `code` decides whether their code can be used.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from ...model.span import Span
@@ -28,48 +29,45 @@ class HopesLibrary:
 def libraries_of(root: Element) -> tuple[dict[str, HopesLibrary], dict[tuple[str, str], str]]:
     """The libraries of a level by name, and the one behind each library port of a task: (task,
     port) to its name."""
-    masters = {
-        n.attributes.get("masterLibrary", n.attributes.get("src_library"))
-        for group in root.all("libraryLibraryConnection_list")
-        for n in group.all("libraryLibraryConnection")
-    }
+    masters = set()
+    for n in root.within("libraryLibraryConnection_list", "libraryLibraryConnection"):
+        masters.add(n.attributes.get("masterLibrary", n.attributes.get("src_library")))
     found = {}
-    for node in (n for group in root.all("library_list") for n in group.all("library")):
-        values = {
-            p.attributes.get("name"): p.attributes.get("value", "")
-            for config in node.all("config")
-            for p in config.all("parameter")
-        }
-        name, stateful = node.attributes.get("name", ""), values.get("HasInternalStates") != "No"
-        file, header, language = (
-            values.get(key, "") for key in ("LibraryFile", "LibraryHeader", "Language")
-        )
-        found[name] = HopesLibrary(
-            name, file, header, language, stateful, name in masters, node.span
-        )
+    for node in root.within("library_list", "library"):
+        library = _library(node, masters)
+        found[library.name] = library
     calls = {}
-    for node in (
-        n
-        for group in root.all("taskLibraryConnection_list")
-        for n in group.all("taskLibraryConnection")
-    ):
+    for node in root.within("taskLibraryConnection_list", "taskLibraryConnection"):
         said = node.attributes
-        task, port = (
-            said.get("masterTask", said.get("src_task", "")),
-            said.get("masterPort", said.get("src_port", "")),
-        )
+        task = said.get("masterTask", said.get("src_task", ""))
+        port = said.get("masterPort", said.get("src_port", ""))
         calls[task, port] = said.get("slaveLibrary", said.get("dst_library", ""))
     return found, calls
+
+
+def _library(node: Element, masters: Container[str | None]) -> HopesLibrary:
+    """A library; `masters` call others."""
+    values = {}
+    for p in node.within("config", "parameter"):
+        values[p.attributes.get("name")] = p.attributes.get("value", "")
+    name = node.attributes.get("name", "")
+    return HopesLibrary(
+        name,
+        values.get("LibraryFile", ""),
+        values.get("LibraryHeader", ""),
+        values.get("Language", ""),
+        values.get("HasInternalStates") != "No",
+        name in masters,
+        node.span,
+    )
 
 
 def library_ports(node: Element) -> dict[str, tuple[str, str]]:
     """For a composite: its library ports, and the task and port inside that each leads to."""
     found = {}
-    for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
+    for m in node.within("portMap_list", "portMap"):
         said = m.attributes
         if said.get("direction") == "LibraryPort":
-            found[said.get("macroNodePort", "")] = (
-                said.get("insideTask", ""),
-                said.get("insideTaskPort", ""),
-            )
+            inside = (said.get("insideTask", ""), said.get("insideTaskPort", ""))
+            found[said.get("macroNodePort", "")] = inside
     return found

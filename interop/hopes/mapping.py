@@ -8,7 +8,7 @@ pins and plans of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from ..names import listed, shown
 from ..xml_tree import Element
 from .choice import ModeChoice, ModeMachine, ModeTransition
 from .design import HopesGraph, HopesTask, Way
-from .files import HopesCollector, HopesProject, read_xml
+from .files import HopesCollector, HopesProject, read_xml, start_of
 from .networks import HopesNetwork, meant
-from .platform import HopesBoard
+from .platform import HopesBoard, HopesPool
 
 #: The set of a mapping that counts if no state has one of its own.
 PLACEHOLDER = "Default"
@@ -38,9 +38,8 @@ class Places:
     def only(self, ways: Collection[Way]) -> Places:
         """Those of some tasks."""
         tasks = {way: places for way, places in self.tasks.items() if way in ways}
-        return Places(
-            self.file, tasks, {way: layers for way, layers in self.layers.items() if way in ways}
-        )
+        layers = {way: places for way, places in self.layers.items() if way in ways}
+        return Places(self.file, tasks, layers)
 
 
 def machines_of(
@@ -64,26 +63,38 @@ def _machine(
     path = project.named(
         control.network.get("fsmFile") or f"{control.name}.xml", project.graph.parent
     )
-    root = read_xml(path, say, "fsms") if path is not None else None
+    if path is None:
+        return None
+    root = read_xml(path, say, "fsms")
     if root is None:
         return None
     states: dict[str, tuple[str, ...]] = {}
-    starts: list[str] = []
-    for state in (node for node in root.below() if node.tag == "state"):
-        applications = [a for a in state.below() if a.tag == "application"]
-        names = tuple(a.attributes.get("name", "") for a in applications)
-        for name, application in zip(names, applications, strict=True):
-            if name not in graph.tasks:
-                message = f"there is no task {shown(name)}"
-                say.fault(message, application.span, did_you_mean(name, graph.tasks))
-        states[state.attributes.get("name", "")] = names
+    for state in _tagged(root, "state"):
+        states[state.attributes.get("name", "")] = tuple(_applications(state, graph, say))
     if not states:
         return None
+    initial = next(iter(states))
     for node in root.below():
         if node.attributes.get("initial_state") == "true":
-            starts.append(node.attributes.get("name", ""))
+            initial = node.attributes.get("name", "")
+            break
     transitions = tuple(_transitions(root, say))
-    return ModeMachine(control.name, states, [*starts, *states][0], transitions, root.span)
+    return ModeMachine(control.name, states, initial, transitions, root.span)
+
+
+def _tagged(node: Element, tag: str) -> Iterator[Element]:
+    """All elements of that tag below one."""
+    return (below for below in node.below() if below.tag == tag)
+
+
+def _applications(state: Element, graph: HopesGraph, say: HopesCollector) -> Iterator[str]:
+    """The tasks that a state runs."""
+    for application in _tagged(state, "application"):
+        name = application.attributes.get("name", "")
+        if name not in graph.tasks:
+            message = f"there is no task {shown(name)}"
+            say.fault(message, application.span, did_you_mean(name, graph.tasks))
+        yield name
 
 
 def _tell_states(machine: ModeMachine, choice: ModeChoice, say: HopesCollector) -> None:
@@ -98,14 +109,16 @@ def _tell_states(machine: ModeMachine, choice: ModeChoice, say: HopesCollector) 
 
 
 def _transitions(root: Element, say: HopesCollector) -> Iterator[ModeTransition]:
-    for node in (n for n in root.below() if n.tag == "transition"):
-        said = [node.attributes.get(key, "") for key in ("name", "src_state", "dst_state")]
-        conditions = [n.attributes for n in node.below() if n.tag == "condition"]
+    for node in _tagged(root, "transition"):
+        name, source, target = (
+            node.attributes.get(key, "") for key in ("name", "src_state", "dst_state")
+        )
+        conditions = [n.attributes for n in _tagged(node, "condition")]
         after = None
         if len(conditions) == 1 and conditions[0].get("type") == "TimeOut":
             time, unit = (conditions[0].get(key, "") for key in ("timeVal", "timeUnit"))
-            after = say.time_ns(time, unit.lower(), f"the time of {shown(said[0])}", node.span)
-        yield ModeTransition(said[0] or "_to_".join(said[1:]), said[1], said[2], after or None)
+            after = say.time_ns(time, unit.lower(), f"the time of {shown(name)}", node.span)
+        yield ModeTransition(name or f"{source}_to_{target}", source, target, after or None)
 
 
 def states_of(machines: Iterable[ModeMachine], choice: ModeChoice) -> tuple[str, ...]:
@@ -134,25 +147,31 @@ def places_of(
             found.project(root)
     for path in files[1:]:
         say.warn(
-            f"`{path.name}` is not imported: the mapping is in `{files[0].name}`",
-            Span(str(path), 1, 1, 1, 1),
+            f"`{path.name}` is not imported: the mapping is in `{files[0].name}`", start_of(path)
         )
+    of_networks = []
     for way, network in networks.items():
         if network.mapping is not None:
+            of_networks.append(network.mapping)
             found.network(way, network, network.mapping)
-    if not files and not found.layers:
-        return Places("", {}, {})
     if files:
-        missing = [
-            way for way, task in tasks.items() if task.kind == "task" and way not in found.tasks
-        ]
-        if missing:
-            message = (
-                f"{listed(('_'.join(w) for w in missing), 4)}: the mapping does not contain this"
-            )
-            say.warn(message, Span(str(files[0]), 1, 1, 1, 1), "the search places it")
-    name = str(files[0]) if files else str(next(n.mapping for n in networks.values() if n.mapping))
-    return Places(name, found.tasks, found.layers)
+        _tell_missing(files[0], tasks, found.tasks, say)
+    elif not found.layers:
+        return Places("", {}, {})
+    return Places(str([*files, *of_networks][0]), found.tasks, found.layers)
+
+
+def _tell_missing(
+    file: Path, tasks: Mapping[Way, HopesTask], places: Container[Way], say: HopesCollector
+) -> None:
+    """Tasks without a place."""
+    missing = []
+    for way, task in tasks.items():
+        if task.kind == "task" and way not in places:
+            missing.append("_".join(way))
+    if missing:
+        message = f"{listed(missing, 4)}: the mapping does not contain this"
+        say.warn(message, start_of(file), "the search places it")
 
 
 @dataclass(slots=True)
@@ -171,46 +190,49 @@ class _Places:
         names = {"_".join(way): way for way in self.known}
         for node in root.all("task"):
             way = self._way(node, names)
-            if way is None:
-                continue
-            task = self.known[way]
-            places = self._processors(node, task.stateful and task.kind == "task")
-            if task.kind == "network":
-                what = (
-                    "the place of an external task itself is not imported: its layers have"
-                    " their own"
-                )
-                self.say.warn_together(task.name, what, node.span)
-            elif task.kind == "task" and places:
-                self.tasks[way] = places
+            if way is not None:
+                self._task(node, way)
         for node in root.all("externalTask"):
             way = self._way(node, names)
-            if way is not None and way in self.networks:
-                prefix = f"{node.attributes['name']}_"
-                self.layers[way] = dict(
-                    self._layers(way, self.networks[way], node.all("childTask"), prefix)
-                )
-            elif way is not None and self.known[way].kind != "network":
-                self.say.fault(f"{shown(node.attributes['name'])} is no external task", node.span)
+            if way is not None:
+                self._external(node, way)
         for node in root.all("library", "multicast"):
             self.say.warn_together(
                 node.tag, "mappings of libraries and multicast groups are not imported", node.span
             )
+
+    def _task(self, node: Element, way: Way) -> None:
+        task = self.known[way]
+        places = self._processors(node, task.stateful and task.kind == "task")
+        if task.kind == "network":
+            what = "the place of an external task itself is not imported: its layers have their own"
+            self.say.warn_together(task.name, what, node.span)
+        elif task.kind == "task" and places:
+            self.tasks[way] = places
+
+    def _external(self, node: Element, way: Way) -> None:
+        name = node.attributes["name"]
+        if way in self.networks:
+            nodes = node.all("childTask")
+            self.layers[way] = dict(self._layers(way, self.networks[way], nodes, f"{name}_"))
+        elif self.known[way].kind != "network":
+            self.say.fault(f"{shown(name)} is no external task", node.span)
 
     def _way(self, node: Element, names: Mapping[str, Way]) -> Way | None:
         name = self.say.attribute(node, "name")
         if name is None:
             return None
         # A composite without a graph has unknown tasks, which was reported.
-        unknown = [
-            "_".join(way)
-            for way, task in self.known.items()
-            if task.kind == "graph" and task.graph is None
-        ]
+        unknown = []
+        for way, task in self.known.items():
+            if task.kind == "graph" and task.graph is None:
+                unknown.append("_".join(way))
         own = meant(name, names)
         if own is None and not any(name.startswith(f"{prefix}_") for prefix in unknown):
             self.say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))
-        return None if own is None else names[own]
+        if own is None:
+            return None
+        return names[own]
 
     # -- networks ----------------------------------------------------------------------------------
     def network(self, way: Way, network: HopesNetwork, path: Path) -> None:
@@ -268,25 +290,20 @@ class _Places:
     # -- processors --------------------------------------------------------------------------------
     def _processors(self, node: Element, single: bool) -> tuple[str, ...]:
         """The processors of the set that counts; one, if firings cannot be shared."""
-        holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
-        sets = [
-            (d, s.attributes.get("name", ""), s)
-            for d, holder in holders
-            for s in holder.all("mappingSet")
-        ]
-        # Older versions of HOPES have no sets.
-        sets = sets or [
-            (d, PLACEHOLDER, holder) for d, holder in holders if any(holder.all("processor"))
-        ]
-        chosen = self._chosen(node, [name for _, name, _ in sets])
+        sets = _sets(node)
+        chosen = self._chosen(node, [each.name for each in sets])
         found: list[str] = []
-        for device, name, s in sets:
-            if name == chosen:
-                found += filter(None, (self._processor(device, p) for p in s.all("processor")))
+        for each in sets:
+            if each.name == chosen:
+                for p in each.element.all("processor"):
+                    processor = self._processor(each.device, p)
+                    if processor:
+                        found.append(processor)
         if len(found) > 1 and single:
             what = "several processors for a task that keeps state: the first is taken"
             self.say.warn_together(node.attributes.get("name", "?"), what, node.span)
-        return tuple(dict.fromkeys(found[:1] if single else found))
+            return tuple(found[:1])
+        return tuple(dict.fromkeys(found))
 
     def _chosen(self, node: Element, names: list[str]) -> str:
         if not names:
@@ -294,11 +311,8 @@ class _Places:
                 "this mapping has no set", node.span, 'write `<mappingSet name="Default">`'
             )
             return ""
-        wanted = (
-            [s for s in self.states if s in names]
-            or [n for n in names if n != PLACEHOLDER]
-            or names
-        )
+        wanted = [s for s in self.states if s in names]
+        wanted = wanted or [n for n in names if n != PLACEHOLDER] or names
         if len(set(wanted)) > 1:
             what = f"of several mappings, {shown(wanted[0])} is taken"
             self.say.warn_together(node.attributes.get("name", "?"), what, node.span)
@@ -309,19 +323,8 @@ class _Places:
         if name is None or text is None:
             return None
         number = self.say.whole(text, "the localId", node.span)
-        pool = self.board.pool(name, device) or self.board.pool(name)
-        if pool is not None and device and all(p.device != device for p in self.board.pools):
-            what = (
-                "the architecture has no device of that name: processors are found by their own"
-                " names"
-            )
-            self.say.warn_together(device, what, node.span)
-        if pool is None:
-            there = [p.element for p in self.board.pools]
-            help_text = did_you_mean(name, there) or f"there is {one_of(there)}"
-            self.say.fault(f"there is no processor {shown(name)}", node.span, help_text)
-            return None
-        if number is None:
+        pool = self._pool(name, device, node.span)
+        if pool is None or number is None:
             return None
         if number >= pool.count:
             self.say.fault(
@@ -333,3 +336,40 @@ class _Places:
             self.say.warn_together(pool.element, what, node.span)
             return None
         return pool.processor(number)
+
+    def _pool(self, name: str, device: str, span: Span) -> HopesPool | None:
+        """The pool of a processor; None after a fault."""
+        pool = self.board.pool(name, device) or self.board.pool(name)
+        if pool is None:
+            there = [p.element for p in self.board.pools]
+            help_text = did_you_mean(name, there) or f"there is {one_of(there)}"
+            self.say.fault(f"there is no processor {shown(name)}", span, help_text)
+        elif device and all(p.device != device for p in self.board.pools):
+            what = (
+                "the architecture has no device of that name: processors are found by their own"
+                " names"
+            )
+            self.say.warn_together(device, what, span)
+        return pool
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Processors of a task on a device, that count in one state."""
+
+    device: str
+    name: str
+    element: Element
+
+
+def _sets(node: Element) -> list[_Set]:
+    """The sets of a task or a layer."""
+    holders = [(d.attributes.get("name", ""), d) for d in node.all("device")] or [("", node)]
+    sets = []
+    for device, holder in holders:
+        for element in holder.all("mappingSet"):
+            sets.append(_Set(device, element.attributes.get("name", ""), element))
+    if sets:
+        return sets
+    # Older versions of HOPES have no sets.
+    return [_Set(d, PLACEHOLDER, holder) for d, holder in holders if any(holder.all("processor"))]

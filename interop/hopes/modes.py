@@ -9,19 +9,18 @@ conditions of HOPES.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..names import capitalised, identifiers, listed, reserved_words, shown
 from .choice import part_of
-from .code import sources_of
-from .counts import Place
+from .code import held_by, sources_of
 from .design import HopesTask, Way, every
 from .files import HopesCollector, HopesProject
 from .groups import ConnectedTasks, Flow, flow_of
 from .networks import HopesNetwork
 from .tasks import graph_of
-from .text import Texts, texts_of
+from .text import Naming, Texts, texts_of
 from .wrapper import wrapped
 
 
@@ -56,21 +55,12 @@ def modes_of(
     say: HopesCollector,
 ) -> Modes:
     """The modes of the first task that has several; `first` is the text of the first modes."""
-    several = {
-        way: task for way, task in tasks.items() if len(task.modes) > 1 and way in flow.tasks
-    }
-    if not several:
+    way = _first_of_several(tasks, flow, say)
+    if way is None:
         return Modes()
-    (way, task), *others = several.items()
-    if others:
-        names = listed("_".join(other) for other, _ in others)
-        say.warn(
-            f"modes of {names} do not stand beside each other: those of {shown(task.name)} do",
-            others[0][1].span,
-        )
+    task = tasks[way]
     group, app = _app_of(way, flow, first)
-    ends = {end[0] for c in flow.newest for end in (c.source, c.destination)}
-    if group is None or ends & {*group.tasks}:
+    if group is None or _sees_newest(group, flow):
         what = (
             "its modes do not stand beside each other, as its app and others see the newest tokens"
             " of each other"
@@ -80,8 +70,8 @@ def modes_of(
     made: dict[str, _Mode] = {}
     taken = first.declared
     for mode, called in zip(task.modes[1:], identifiers(task.modes[1:], "mode"), strict=True):
-        own = _Names(f"{stem}_{called}", app, f"_{called}", taken)
-        each = _mode(project, way, mode, group, networks, own, say)
+        naming = Naming(f"{stem}_{called}", app, f"_{called}", taken)
+        each = _mode(project, way, mode, group, networks, naming, say)
         if each is not None:
             made[mode] = each
             taken |= each.declared
@@ -89,7 +79,6 @@ def modes_of(
         return Modes()
     rest = [a for a in first.apps if a != app]
     states = {task.modes[0]: (app, *rest)}
-    states |= {mode: (*each.apps, *rest) for mode, each in made.items()}
     lines = [
         (
             f"// The modes of {shown('_'.join(way))} of the HOPES project {shown(project.name)}: an"
@@ -98,12 +87,42 @@ def modes_of(
         f'use "{stem}.flow"',
     ]
     code: dict[str, bytes | str] = {}
-    for each in made.values():
+    stubs = {}
+    for mode, each in made.items():
+        states[mode] = (*each.apps, *rest)
         lines += each.lines
         code |= each.code
+        file, text = each.stubs
+        if text:
+            stubs[file] = text
     lines += _scenario(task, states, taken, say)
-    stubs = dict(each.stubs for each in made.values() if each.stubs[1])
     return Modes("\n".join(lines) + "\n", code, stubs)
+
+
+def _first_of_several(
+    tasks: Mapping[Way, HopesTask], flow: Flow, say: HopesCollector
+) -> Way | None:
+    """The first task with several modes; None if there is none."""
+    several = [way for way, task in tasks.items() if len(task.modes) > 1 and way in flow.tasks]
+    if not several:
+        return None
+    first, *others = several
+    if others:
+        names = listed("_".join(way) for way in others)
+        taken = shown(tasks[first].name)
+        say.warn(
+            f"modes of {names} do not stand beside each other: those of {taken} do",
+            tasks[others[0]].span,
+        )
+    return first
+
+
+def _sees_newest(group: ConnectedTasks, flow: Flow) -> bool:
+    """Has an app a channel to or from another one?"""
+    for channel in flow.newest:
+        if channel.source[0] in group.tasks or channel.destination[0] in group.tasks:
+            return True
+    return False
 
 
 def _app_of(way: Way, flow: Flow, texts: Texts) -> tuple[ConnectedTasks | None, str]:
@@ -114,57 +133,57 @@ def _app_of(way: Way, flow: Flow, texts: Texts) -> tuple[ConnectedTasks | None, 
     return None, ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Names of a mode: its files begin with `stem`, its declarations end with `suffix` and avoid
-    those that are `taken`."""
-
-    stem: str
-    app: str
-    suffix: str
-    taken: frozenset[str]
-
-
 def _mode(
     project: HopesProject,
     way: Way,
     mode: str,
     group: ConnectedTasks,
     networks: Mapping[Way, HopesNetwork],
-    own: _Names,
+    naming: Naming,
     say: HopesCollector,
 ) -> _Mode | None:
     """The app of a group in a mode; None, with a warning, if that is faulty."""
     part = HopesCollector()
-    graph = graph_of(project, part, {"_".join(way): mode})
-    assert graph is not None  # it was read before
-    graph = part_of(graph, group.tasks)
+    whole = graph_of(project, part, {"_".join(way): mode})
+    if whole is None:
+        raise part.errors()  # it was read before
+    graph = part_of(whole, group.tasks)
     tasks = every(graph)
     sources = sources_of(project, graph, tasks, part)
-    held: dict[Place, int] = {
-        (w, "in", port): n for w, s in sources.items() for port, n in s.held.items()
-    }
-    flow = flow_of(graph, part, held) if graph.tasks else None
+    flow = None
+    if graph.tasks:
+        flow = flow_of(graph, part, held_by(sources))
     if part.faults or flow is None:
-        why = part.faults[0].message if part.faults else "nothing fires in it"
+        why = "nothing fires in it"
+        if part.faults:
+            why = part.faults[0].message
         say.warn(f"mode {shown(mode)} of {shown('_'.join(way))} is left out: {why}", graph.span)
         return None
-    code = wrapped(graph.name, own.stem, sources, flow)
-    stubs = f"{own.stem}_tasks.py"
+    code = wrapped(graph.name, naming.stem, sources, flow)
     there = {w: network for w, network in networks.items() if w in tasks}
-    texts = texts_of(
-        graph.name,
-        flow,
-        there,
-        code,
-        (),
-        stubs,
-        app=own.app,
-        suffix=own.suffix,
-        taken=own.taken,
-    )
+    texts = texts_of(graph.name, flow, there, code, (), naming)
     lines = ("", f"// Mode {shown(mode)}.", *texts.application.strip("\n").split("\n"))
-    return _Mode(lines, texts.apps, texts.declared, code.files, (stubs, texts.stubs))
+    stubs = (naming.stubs, texts.stubs)
+    return _Mode(lines, texts.apps, texts.declared, code.files, stubs)
+
+
+def _changes(task: HopesTask, modes: Collection[str]) -> list[tuple[str, str, str]]:
+    """The transitions between imported modes: event, source and target."""
+    stated = []
+    for event, source, target in task.changes:
+        if source in modes and target in modes and source != target:
+            stated.append((event, source, target))
+    if stated:
+        return stated
+    # then its code changes modes: any transition is possible
+    return [(f"to_{target}", source, target) for source, target in _pairs(modes)]
+
+
+def _pairs(modes: Collection[str]) -> Iterator[tuple[str, str]]:
+    for target in modes:
+        for source in modes:
+            if source != target:
+                yield source, target
 
 
 def _scenario(
@@ -177,10 +196,8 @@ def _scenario(
     reserved = {*reserved_words(), *taken}
     names = dict(zip(states, identifiers(states, "mode", reserved), strict=True))
     (name,) = identifiers([f"{capitalised(task.name, 'modes')}Modes"], "modes", reserved)
-    changes = [(n, a, b) for n, a, b in task.changes if a in names and b in names and a != b]
-    if not changes:  # then its code changes modes: any transition is possible
-        changes = [(f"to_{b}", a, b) for b in names for a in names if a != b]
-    wanted = list(dict.fromkeys(n for n, _, _ in changes))
+    changes = _changes(task, names)
+    wanted = list(dict.fromkeys(event for event, _, _ in changes))
     events = dict(
         zip(wanted, identifiers(wanted, "event", {*reserved, *names.values()}), strict=True)
     )

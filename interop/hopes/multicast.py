@@ -7,8 +7,8 @@ of them the text can express.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import product
 from typing import TYPE_CHECKING
 
 from ...model.span import Span
@@ -60,12 +60,11 @@ def pairs_of(
 ) -> Iterator[tuple[tuple[str, str], tuple[str, str], Span]]:
     """Writer, reader and place for each pair of (task, port) in a group; `ends` are groups by task
     and port."""
-    writers = [
-        (task, port, group, span)
-        for (task, way, port), (group, span) in ends.items()
-        if way == "out"
-    ]
-    readers = [(task, port, group) for (task, way, port), (group, _) in ends.items() if way == "in"]
-    for (source, out, group, span), (destination, into, other) in product(writers, readers):
-        if group == other:
-            yield (source, out), (destination, into), span
+    readers: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for (task, direction, port), (group, _) in ends.items():
+        if direction == "in":
+            readers[group].append((task, port))
+    for (task, direction, port), (group, span) in ends.items():
+        if direction == "out":
+            for reader in readers[group]:
+                yield (task, port), reader, span

@@ -76,10 +76,9 @@ class HopesNetwork:
 
 def network_of(task: HopesTask, project: HopesProject, say: HopesCollector) -> HopesNetwork | None:
     """The network of an external task; None after a fault."""
-    files = {
-        key: _named_file(key, task, project, say)
-        for key in ("networkFile", "profileFile", "mappingFile", "architectureFile")
-    }
+    files = {}
+    for key in ("networkFile", "profileFile", "mappingFile", "architectureFile"):
+        files[key] = _named_file(key, task, project, say)
     if not task.network.get("networkFile"):
         say.fault(f"{shown(task.name)} is external, but names no networkFile", task.span)
     path = files["networkFile"]
@@ -90,12 +89,14 @@ def network_of(task: HopesTask, project: HopesProject, say: HopesCollector) -> H
         return None
     names = [layer.name for layer in layers]
     profile = files["profileFile"]
-    part = HopesCollector()
-    times = dict(_profile(profile, names, part)) if profile is not None else {}
-    if not say.forgive(part, f"the profile of network {shown(path.stem)}"):
-        times = {}
-    pre = names.pop(0) if names and names[0].lower() == "pre" else None
-    post = names.pop() if names and names[-1].lower() == "post" else None
+    times: dict[str, Costs] = {}
+    if profile is not None:
+        part = HopesCollector()
+        stated = dict(_profile(profile, names, part))
+        if say.forgive(part, f"the profile of network {shown(path.stem)}"):
+            times = stated
+    pre = _taken_out(names, 0, "pre")
+    post = _taken_out(names, -1, "post")
     if not names:
         say.fault("this network has no layers", start_of(path))
         return None
@@ -111,6 +112,13 @@ def network_of(task: HopesTask, project: HopesProject, say: HopesCollector) -> H
     )
 
 
+def _taken_out(names: list[str], position: int, word: str) -> str | None:
+    """Remove the layer at a position and return its name, if that is `word`; None if not."""
+    if names and names[position].lower() == word:
+        return names.pop(position)
+    return None
+
+
 def _named_file(
     key: str, task: HopesTask, project: HopesProject, say: HopesCollector
 ) -> Path | None:
@@ -121,12 +129,13 @@ def _named_file(
     near = project.graph.parent
     path = project.named(name, near)
     if path is None:
-        forgiven = key in ("profileFile", "mappingFile")
-        part = HopesCollector() if forgiven else say
+        part = HopesCollector()
         message = f"the {key} of {shown(task.name)} is missing: there is no {shown(name)}"
         part.fault(message, task.span, f"put it into `{near}`")
-        if forgiven:
+        if key in ("profileFile", "mappingFile"):
             say.forgive(part, f"a file of {shown(task.name)}")
+        else:
+            say.faults += part.faults
     return path
 
 
@@ -161,33 +170,59 @@ def _layers(path: Path, say: HopesCollector) -> list[HopesLayer] | None:
     return layers
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What the block of a layer states: the data that it reads, with their places, and makes."""
+
+    name: str | None
+    bottoms: list[tuple[str, Span]]
+    tops: list[str]
+
+
+def _block(fields: Iterable[Field]) -> _Block:
+    name = None
+    bottoms = []
+    tops = []
+    for key, text, at in fields:
+        if isinstance(text, str):
+            if key == "name":
+                name = text
+            elif key == "bottom":
+                bottoms.append((text, at))
+            elif key == "top":
+                tops.append(text)
+    return _Block(name, bottoms, tops)
+
+
 def _chain(
     blocks: Iterable[tuple[str | list[Field], Span]], say: HopesCollector
 ) -> list[HopesLayer]:
     """The layers that are described by these blocks, each below those that it reads."""
-    layers: list[HopesLayer] = []
-    tops: dict[str, str] = {}
-    for block, span in blocks:
-        if isinstance(block, str):
+    layers: dict[str, HopesLayer] = {}
+    #: The layer that makes some data.
+    made_by: dict[str, str] = {}
+    for fields, span in blocks:
+        if isinstance(fields, str):
             continue
-        texts = [(key, text, at) for key, text, at in block if isinstance(text, str)]
-        name = {key: text for key, text, _ in texts}.get("name")
+        block = _block(fields)
+        name = block.name
         if name is None:
             say.fault("this layer has no name", span)
             continue
-        bottoms = [(text, at) for key, text, at in texts if key == "bottom"]
-        for bottom, at in bottoms:
-            if bottom not in tops:
-                message = f"layer {shown(name)} reads {shown(bottom)}, which no layer above makes"
-                help_text = did_you_mean(bottom, tops)
-                say.fault(message, at, help_text or "layers stand in the order in which they run")
-        if any(name == layer.name for layer in layers):
+        reads = []
+        for bottom, at in block.bottoms:
+            if bottom in made_by:
+                reads.append(made_by[bottom])
+                continue
+            message = f"layer {shown(name)} reads {shown(bottom)}, which no layer above makes"
+            help_text = did_you_mean(bottom, made_by)
+            say.fault(message, at, help_text or "layers stand in the order in which they run")
+        if name in layers:
             say.fault(f"two layers are called {shown(name)}", span)
             continue
-        reads = tuple(tops[bottom] for bottom, _ in bottoms if bottom in tops)
-        layers.append(HopesLayer(name, reads, span))
-        tops.update((text, name) for key, text, _ in texts if key == "top")
-    return layers
+        layers[name] = HopesLayer(name, tuple(reads), span)
+        made_by.update(dict.fromkeys(block.tops, name))
+    return [*layers.values()]
 
 
 Field = tuple[str, "str | list[Field]", Span]
@@ -207,8 +242,10 @@ def _tokens(path: str, text: str) -> Iterable[tuple[str, str, Span]]:
         kind = match.lastgroup
         if kind == "bad":
             raise _Unreadable(f"{shown(match.group())} does not belong here", span)
-        if kind is not None:
-            yield kind, match.group().strip("\"'") if kind == "text" else match.group(), span
+        if kind == "text":
+            yield kind, match.group().strip("\"'"), span
+        elif kind is not None:
+            yield kind, match.group(), span
         breaks = match.group().count("\n")
         if breaks:
             line, start = line + breaks, match.start() + match.group().rindex("\n") + 1
@@ -220,29 +257,27 @@ def _fields(tokens: list[tuple[str, str, Span]]) -> list[Field]:
     opened: list[tuple[str, Span]] = []
     position = 0
     while position < len(tokens):
-        kind, text, span = tokens[position]
-        after = tokens[position + 1][:2] if position + 1 < len(tokens) else ("end", "")
-        if (kind, text) == ("sign", "}") and opened:
-            fields = stack.pop()
-            key, at = opened.pop()
-            stack[-1].append((key, fields, at))
-            position += 1
-        elif kind == "word" and after == ("sign", "{"):
-            opened.append((text, span))
-            stack.append([])
-            position += 2
-        elif kind == "word" and after == ("sign", ":") and position + 2 < len(tokens):
-            of, value, _ = tokens[position + 2]
-            if of == "sign" and value == "{":
+        match tokens[position : position + 3]:
+            case [("sign", "}", _), *_] if opened:
+                fields = stack.pop()
+                key, at = opened.pop()
+                stack[-1].append((key, fields, at))
+                position += 1
+            case [("word", text, span), ("sign", "{", _), *_]:
                 opened.append((text, span))
                 stack.append([])
-            elif of == "sign":
+                position += 2
+            case [("word", text, span), ("sign", ":", _), ("sign", "{", _)]:
+                opened.append((text, span))
+                stack.append([])
+                position += 3
+            case [("word", text, span), ("sign", ":", _), ("sign", _, _)]:
                 raise _Unreadable(f"{shown(text)} has no value", span)
-            else:
+            case [("word", text, span), ("sign", ":", _), (_, value, _)]:
                 stack[-1].append((text, value, span))
-            position += 3
-        else:
-            raise _Unreadable(f"{shown(text)} does not belong here", span)
+                position += 3
+            case [(_, text, span), *_]:
+                raise _Unreadable(f"{shown(text)} does not belong here", span)
     if opened:
         raise _Unreadable(f"{shown(opened[-1][0])} is not closed", opened[-1][1])
     return stack[0]
@@ -274,7 +309,9 @@ def task_times(path: Path, known: Iterable[str], say: HopesCollector) -> dict[st
     root = read_xml(path, say, "CIC_Profile")
     names = set(known)
     found: dict[str, Costs] = {}
-    for node, name, costs in _tasks(root, say) if root is not None else ():
+    if root is None:
+        return found
+    for node, name, costs in _tasks(root, say):
         own = meant(name, names)
         if own is None:
             say.fault(f"there is no task {shown(name)}", node.span, did_you_mean(name, names))

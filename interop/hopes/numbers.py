@@ -61,12 +61,13 @@ def _periods(
     An app without a deadline has tasks whose deadlines are no shorter than its period: they change
     with that.
     """
-    period = _factor(was.period_ns, now.period_ns)
-    deadline = (
-        _factor(was.deadline_ns, now.deadline_ns) if was.deadline_ns or now.deadline_ns else period
-    )
+    period = deadline = _factor(was.period_ns, now.period_ns)
+    if was.deadline_ns or now.deadline_ns:
+        deadline = _factor(was.deadline_ns, now.deadline_ns)
     top = {t.hopes[0] for t in kept.tasks if t.task.partition(".")[0] == now.name}
-    for way, task in ((w, t) for w, t in found.tasks.items() if w[0] in top):
+    for way, task in found.tasks.items():
+        if way[0] not in top:
+            continue
         if task.time_driven and task.period_ns is not None:
             yield from nodes.time(way, "Period", task.period_ns, period)
         if task.deadline_ns is not None:
@@ -75,7 +76,9 @@ def _periods(
 
 def _factor(was: Fraction | None, now: Fraction | None) -> Fraction:
     """The factor of a changed time; 1 if there is no time."""
-    return now / was if was and now else Fraction(1)
+    if was and now:
+        return now / was
+    return Fraction(1)
 
 
 def _parameters(
@@ -89,7 +92,10 @@ def _parameters(
             continue
         for name, value in task.parameters:
             if name in known.code.parameters and value != tasks.get(task.name, {}).get(name, value):
-                text = str(float(value)) if isinstance(value, Fraction) else str(value)
+                if isinstance(value, Fraction):
+                    text = str(float(value))
+                else:
+                    text = str(value)
                 yield from nodes.parameter(known.hopes, known.code.parameters[name], text)
 
 
@@ -108,17 +114,24 @@ class _Nodes:
 
     def _task(self, way: Way) -> Iterator[Element]:
         root = self._root(self._found.tasks[way].span.file)
-        translated = self._found.project.translated
-        group, name = ("tasks", "_".join(way)) if translated else ("task_list", way[-1])
-        for tasks in root.all(group) if root is not None else ():
-            yield from (t for t in tasks.all("task") if t.attributes.get("name") == name)
+        if root is None:
+            return
+        group, name = "task_list", way[-1]
+        if self._found.project.translated:
+            group, name = "tasks", "_".join(way)
+        for task in root.within(group, "task"):
+            if task.attributes.get("name") == name:
+                yield task
 
     def parameter(self, way: Way, name: str, value: str) -> Iterator[_Edit]:
         """Another value of a parameter of a task."""
         for task in self._task(way):
-            nodes = task.children if self._found.project.translated else [*task.below()]
-            for node in (n for n in nodes if n.tag == "parameter" and "type" in n.attributes):
-                if node.attributes.get("name") == name:
+            nodes: Iterable[Element] = task.below()
+            if self._found.project.translated:
+                nodes = task.children
+            for node in nodes:
+                of_code = node.tag == "parameter" and "type" in node.attributes
+                if of_code and node.attributes.get("name") == name:
                     yield _Edit(node, "value", value)
 
     def time(self, way: Way, key: str, ns: Fraction, factor: Fraction) -> Iterator[_Edit]:
@@ -133,17 +146,16 @@ class _Nodes:
             return
         said = {key: value, f"{key}Unit": unit}
         for task in self._task(way):
-            for config in task.all("config"):
-                for node in config.all("parameter"):
-                    if node.attributes.get("name") in said:
-                        yield _Edit(node, "value", said[node.attributes["name"]])
+            for node in task.within("config", "parameter"):
+                if node.attributes.get("name") in said:
+                    yield _Edit(node, "value", said[node.attributes["name"]])
 
     def _translated_time(self, way: Way, tag: str, value: str, unit: str) -> Iterator[_Edit]:
         """The same in the form of the translator, where times belong to modes."""
         root = self._root(self._found.tasks[way].span.file)
         if root is None:
             return
-        modes = [m for group in root.all("modes") for m in group.all("mode")]
+        modes = [*root.within("modes", "mode")]
         chosen = [m for m in modes if m.attributes.get("name") == "Default"] or modes
         for mode in chosen[:1]:
             for task in mode.all("task"):

@@ -66,8 +66,10 @@ def running(
     files = {project.files / f"{project.name}_configuration.xml": _configuration(found, policy)}
     if policy != "self-timed":
         return files
-    root = read_xml(project.graph, HopesCollector(), "CIC_Algorithm")
-    assert root is not None  # it was read before
+    say = HopesCollector()
+    root = read_xml(project.graph, say, "CIC_Algorithm")
+    if root is None:
+        raise say.errors()  # it was read before
     wrong = [*_beyond(found, apps), *_elsewhere(places)]
     file = _file(found, root)
     if wrong or file is None:
@@ -85,8 +87,9 @@ def running(
             faults.append(_no(message, "keep at most one of them"))
         return files
     (app,) = apps
+    cpus = {task: place for task, place in places.items() if place is not None}
     try:
-        orders = _orders(app, names, places, _room(app, root, found, names))
+        orders = _orders(app, names, cpus, _room(app, root, found, names))
     except _Blocked as why:
         faults.append(_no(str(why), "make it larger in HOPES, or use `--policy static-assignment`"))
         return files
@@ -111,15 +114,16 @@ def _beyond(found: Understood, apps: tuple[Application, ...]) -> Iterator[str]:
     tasks = found.tasks.values()
     if found.graph.process_network:
         yield "this is a process network"
-    for what, there in (
-        ("a control task", any(t.kind == "control" for t in tasks)),
-        ("a network", any(t.kind == "network" for t in tasks)),
-        ("a loop", any(t.loop is not None for t in tasks)),
-        ("a task with modes", any(t.modes for t in tasks)),
-        ("parts that nothing joins", len(apps) != 1 and not found.graph.process_network),
-    ):
-        if there:
-            yield f"there is {what}" if not what.startswith("parts") else f"there are {what}"
+    if any(t.kind == "control" for t in tasks):
+        yield "there is a control task"
+    if any(t.kind == "network" for t in tasks):
+        yield "there is a network"
+    if any(t.loop is not None for t in tasks):
+        yield "there is a loop"
+    if any(t.modes for t in tasks):
+        yield "there is a task with modes"
+    if len(apps) != 1 and not found.graph.process_network:
+        yield "there are parts that nothing joins"
 
 
 def _elsewhere(places: Mapping[str, tuple[str, int] | None]) -> Iterator[str]:
@@ -133,33 +137,41 @@ def _file(found: Understood, root: Element) -> Path | None:
     """The file of orders: the existing one for the whole graph, else a new one; None if there are
     several."""
     folder = found.project.files / ORDERS
-    tasks = sum(1 for group in root.all("tasks") for _ in group.all("task"))
+    tasks = len([*root.within("tasks", "task")])
     there = sorted(folder.glob(f"SDF_{tasks},*schedule.xml"))
     if len(there) > 1:
         return None
-    assert found.board is not None
-    cpus = sum(p.count for p in found.board.pools if p.kind == "cpu")
-    return there[0] if there else folder / f"SDF_{tasks},Default,{cpus},0,schedule.xml"
+    if there:
+        return there[0]
+    cpus = 0
+    if found.board is not None:
+        cpus = sum(p.count for p in found.board.pools if p.kind == "cpu")
+    return folder / f"SDF_{tasks},Default,{cpus},0,schedule.xml"
 
 
 # -- the policy ------------------------------------------------------------------------------------
 def runs_as(found: Understood, policy: str) -> bool:
     """Does a project have the policy, with orders if it needs them?"""
-    path = found.project.files / f"{found.project.name}_configuration.xml"
-    root = read_xml(path, HopesCollector(), "CIC_Configuration") if path.is_file() else None
-    said = [
-        n.attributes.get("runtimeExecutionPolicy")
-        for n in (root.all("codeGeneration") if root is not None else ())
-    ]
+    root = _read_configuration(found)
+    policies = []
+    if root is not None:
+        policies = [n.attributes.get("runtimeExecutionPolicy") for n in root.all("codeGeneration")]
     ordered = policy != "self-timed" or any((found.project.files / ORDERS).glob("*schedule.xml"))
-    return ordered and said == [POLICIES[policy]]
+    return ordered and policies == [POLICIES[policy]]
+
+
+def _read_configuration(found: Understood) -> Element | None:
+    """The project's configuration; None if there is none."""
+    path = found.project.files / f"{found.project.name}_configuration.xml"
+    if not path.is_file():
+        return None
+    return read_xml(path, HopesCollector(), "CIC_Configuration")
 
 
 def _configuration(found: Understood, policy: str) -> str:
     """The project's configuration with the policy changed, or a new one without an end of the
     run."""
-    path = found.project.files / f"{found.project.name}_configuration.xml"
-    old = read_xml(path, HopesCollector(), "CIC_Configuration") if path.is_file() else None
+    old = _read_configuration(found)
     made = {"policy": POLICIES[policy]}
     if old is None:
         return (
@@ -184,29 +196,34 @@ def _room(
 ) -> dict[str, int]:
     """The capacity of each channel of the text in tokens, by the project; arrows without channel
     have no limit."""
-    said: dict[tuple[str, str], int] = {}
-    for channel in (c for group in root.all("channels") for c in group.all("channel")):
-        size, each = (channel.attributes.get(key, "") for key in ("size", "sampleSize"))
-        for end in channel.all("dst"):
-            if size.isdecimal() and each.isdecimal():
-                said[end.attributes.get("task", ""), end.attributes.get("port", "")] = int(
-                    size
-                ) * int(each)
+    stated = _stated_room(root)
     room = {}
     for c in app.channels:
         way, role = names[c.destination]
         port = found.texts.ports[way, role].get(c.destination_port, c.destination_port)
         type_ = app.task(c.destination).port(c.destination_port).type
-        whole = said.get(("_".join(way), port))
+        whole = stated.get(("_".join(way), port))
         if whole is not None and type_ is not None:
             room[c.name] = whole // type_.bytes
     return room
 
 
+def _stated_room(root: Element) -> dict[tuple[str, str], int]:
+    """The bytes of channels, by task and port of their readers."""
+    stated = {}
+    for channel in root.within("channels", "channel"):
+        size, each = (channel.attributes.get(key, "") for key in ("size", "sampleSize"))
+        if size.isdecimal() and each.isdecimal():
+            for end in channel.all("dst"):
+                reader = (end.attributes.get("task", ""), end.attributes.get("port", ""))
+                stated[reader] = int(size) * int(each)
+    return stated
+
+
 def _orders(
     app: Application,
     names: Mapping[str, Part],
-    places: Mapping[str, tuple[str, int] | None],
+    places: Mapping[str, tuple[str, int]],
     room: Mapping[str, int],
 ) -> list[HopesOrder]:
     """The orders of all processors. Raises _Blocked."""
@@ -222,9 +239,7 @@ def _orders(
         )
     runs: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for task, times in made.firings:
-        place = places[task]
-        assert place is not None
-        order, name = runs.setdefault(place, []), "_".join(names[task][0])
+        order, name = runs.setdefault(places[task], []), "_".join(names[task][0])
         if order and order[-1][0] == name:
             order[-1] = (name, order[-1][1] + times)
         else:
@@ -246,14 +261,15 @@ def _bounded(app: Application, room: Mapping[str, int]) -> Application:
     """
     tasks = {t.name: t for t in app.tasks}
     channels = list(app.channels)
-    for c in (c for c in app.channels if c.name in room):
-        name = f"{_ROOM}{c.name}"
-        reader = tasks[c.destination]
-        given = replace(reader.port(c.destination_port), name=name, direction="out", window=0)
-        tasks[reader.name] = replace(reader, outputs=(*reader.outputs, given))
-        writer = tasks[c.source]
-        taken = replace(writer.port(c.source_port), name=name, direction="in", window=0)
-        tasks[writer.name] = replace(writer, inputs=(*writer.inputs, taken))
-        left = max(0, room[c.name] - c.delay)
-        channels.append(Channel(c.name, c.destination, name, c.source, name, left, (), c.span))
+    for c in app.channels:
+        if c.name in room:
+            name = f"{_ROOM}{c.name}"
+            reader = tasks[c.destination]
+            given = replace(reader.port(c.destination_port), name=name, direction="out", window=0)
+            tasks[reader.name] = replace(reader, outputs=(*reader.outputs, given))
+            writer = tasks[c.source]
+            taken = replace(writer.port(c.source_port), name=name, direction="in", window=0)
+            tasks[writer.name] = replace(writer, inputs=(*writer.inputs, taken))
+            left = max(0, room[c.name] - c.delay)
+            channels.append(Channel(c.name, c.destination, name, c.source, name, left, (), c.span))
     return replace(app, tasks=tuple(tasks.values()), channels=tuple(channels))

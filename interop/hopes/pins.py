@@ -7,7 +7,8 @@ processor are a stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from itertools import groupby
 
 from ...model.mapping import NetworkPlan, Placement, StagePlan, in_words
@@ -34,28 +35,39 @@ def pins_of(
             ((way, "pre"), network.pre),
             ((way, "post"), network.post),
         )
-        placements += [
-            Placement(names[p], (layers[n],)) for p, n in around if n is not None and n in layers
-        ]
-        stages = []
-        for processor, run in groupby(
-            (n for n in network.layers if n in layers), key=lambda n: layers[n]
-        ):
-            members = list(run)
-            kind = board.pool_of(processor).kind
-            costs = [
-                c.value
-                for n in members
-                for t, c in network.times.get(n, {}).items()
-                if board.kind_of(t) == kind
-            ]
-            until = None if members[-1] == network.layers[-1] else members[-1]
-            stages.append(StagePlan((processor,), until, predicted_ns=float(sum(costs))))
+        for part, layer in around:
+            if layer is not None and layer in layers:
+                placements.append(Placement(names[part], (layers[layer],)))
+        stages = tuple(_stages(network, layers, board))
         if stages:
-            plans.append(NetworkPlan(names[way, ""], tuple(stages)))
-    return tuple(sorted(placements, key=lambda p: p.task)), tuple(
-        sorted(plans, key=lambda p: p.task)
-    )
+            plans.append(NetworkPlan(names[way, ""], stages))
+    placements.sort(key=lambda p: p.task)
+    plans.sort(key=lambda p: p.task)
+    return tuple(placements), tuple(plans)
+
+
+def _stages(
+    network: HopesNetwork, layers: Mapping[str, str], board: HopesBoard
+) -> Iterator[StagePlan]:
+    """The stages of a network; `layers` has the processor of each layer that has a place."""
+    placed = [layer for layer in network.layers if layer in layers]
+    for processor, run in groupby(placed, key=lambda layer: layers[layer]):
+        members = list(run)
+        until = None
+        if members[-1] != network.layers[-1]:
+            until = members[-1]
+        costs = [*_costs(network, members, board, board.pool_of(processor).kind)]
+        yield StagePlan((processor,), until, predicted_ns=float(sum(costs)))
+
+
+def _costs(
+    network: HopesNetwork, layers: Iterable[str], board: HopesBoard, kind: str
+) -> Iterator[Fraction]:
+    """The times of layers on a kind of processor."""
+    for layer in layers:
+        for type_name, cost in network.times.get(layer, {}).items():
+            if board.kind_of(type_name) == kind:
+                yield cost.value
 
 
 def mapping_text(
@@ -69,7 +81,8 @@ def mapping_text(
     its layers."""
     lines = [f"// The mapping that the authors of the project made, from {shown(where)}."]
     lines += [*(f'use "{f}"' for f in files), "", f"mapping on {board.name} {{"]
-    lines += [f"    {p.task} -> {', '.join(p.processors)}" for p in placements]
+    for p in placements:
+        lines.append(f"    {p.task} -> {', '.join(p.processors)}")
     for plan in plans:
         line = f"{plan.task} -> {in_words(plan)}"
         lines.append(f"    // {line}" if len(plan.stages) > 1 else f"    {line}")

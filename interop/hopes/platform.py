@@ -44,7 +44,22 @@ class HopesPool:
 
     def processor(self, number: int) -> str:
         """The name of one of its processors in the text."""
-        return f"{self.name}[{number}]" if self.count > 1 else self.name
+        if self.count > 1:
+            return f"{self.name}[{number}]"
+        return self.name
+
+    def text(self) -> str:
+        """The pool in the language."""
+        count = ""
+        if self.count > 1:
+            count = f"[{self.count}]"
+        scheduler = "fifo"
+        if self.kind == "cpu":
+            scheduler = "fixed_priority"
+        frequencies = ""
+        if self.mhz:
+            frequencies = f" frequencies [{', '.join(map(str, self.mhz))}] MHz"
+        return f"{self.kind} {self.name}{count} scheduler {scheduler}{frequencies}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +74,23 @@ class HopesBoard:
     def pool(self, name: str, device: str = "") -> HopesPool | None:
         """The pool of that name, with or without the number that the tool adds."""
         own = [p for p in self.pools if device in ("", p.device)]
-        exact = [p for p in own if p.element == name]
-        return next(iter([*exact, *(p for p in own if _bare(p.element) == _bare(name))]), None)
+        for pool in own:
+            if pool.element == name:
+                return pool
+        return next((p for p in own if _bare(p.element) == _bare(name)), None)
 
     def kind_of(self, type_name: str) -> str | None:
         """The kind of a type of processor; "" for one that flowc does not support, None if there is
         no such type."""
-        exact = [p for p in self.pools if p.type == type_name]
-        found = next(
-            iter([*exact, *(p for p in self.pools if _bare(p.type) == _bare(type_name))]), None
-        )
-        return None if found is None else found.kind
+        for pool in self.pools:
+            if pool.type == type_name:
+                return pool.kind
+        return next((p.kind for p in self.pools if _bare(p.type) == _bare(type_name)), None)
 
     def only(self, device: str) -> HopesBoard:
         """The part of one device."""
-        name = identifiers(
-            [device.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
-        )[0]
-        return HopesBoard(
-            name, tuple(p for p in self.pools if p.device == device), device, self.file
-        )
+        pools = tuple(p for p in self.pools if p.device == device)
+        return HopesBoard(_board_name(device), pools, device, self.file)
 
     def pool_of(self, processor: str) -> HopesPool:
         """The pool of a processor of the text. Raises StopIteration."""
@@ -86,15 +98,14 @@ class HopesBoard:
 
     def text(self) -> str:
         """The platform in the language."""
+        file = shown(Path(self.file).name)
         lines = [
-            f"/// Imported from {shown(Path(self.file).name)} (HOPES): device {shown(self.device)}."
+            f"/// Imported from {file} (HOPES): device {shown(self.device)}.",
+            f"platform {self.name} {{",
         ]
-        lines += [f"platform {self.name} {{"]
-        for pool in (p for p in self.pools if p.kind):
-            count = f"[{pool.count}]" if pool.count > 1 else ""
-            scheduler = "fixed_priority" if pool.kind == "cpu" else "fifo"
-            frequencies = f" frequencies [{', '.join(map(str, pool.mhz))}] MHz" if pool.mhz else ""
-            lines.append(f"    {pool.kind} {pool.name}{count} scheduler {scheduler}{frequencies}")
+        for pool in self.pools:
+            if pool.kind:
+                lines.append(f"    {pool.text()}")
         if any(p.kind == "dla" for p in self.pools):
             lines.append(
                 "    // HOPES does not say how many engines fit into a DLA; for a Xavier add"
@@ -103,9 +114,18 @@ class HopesBoard:
         return "\n".join([*lines, "}"]) + "\n"
 
 
+def _board_name(device: str) -> str:
+    """The name of a platform for a device."""
+    bare = device.lower().removeprefix("jetson_")
+    (name,) = identifiers([bare], "board", {*reserved_words(), "host"})
+    return name
+
+
 def _bare(name: str) -> str:
     found = _NUMBERED.fullmatch(name)
-    return found.group(1) if found else name
+    if found:
+        return found.group(1)
+    return name
 
 
 def board_of(
@@ -117,18 +137,9 @@ def board_of(
     The file of the tool comes first: it has the frequencies, and the authors edit it. All have to
     agree on pools. With `device`, only that one counts.
     """
-    beside = [project.graph.parent / "architecture.xml"] if not project.translated else []
-    files = dict.fromkeys(
-        [*filter(os.path.isfile, beside), *project.beside("architecture"), *others]
-    )
-    boards = []
-    root = embedded(project.gui, say) if project.gui is not None else None
-    if root is not None and project.gui is not None:
-        boards.append(_board(root, str(project.gui), say, alone=device))
-    for path in files:
-        root = read_xml(path, say, "CIC_Architecture")
-        if root is not None:
-            boards.append(_board(root, str(path), say, quiet=bool(boards), alone=device))
+    boards: list[HopesBoard] = []
+    for path, root in _architectures(project, others, say):
+        boards.append(_board(root, str(path), say, quiet=bool(boards), alone=device))
     if not boards:
         return None
     first = boards[0]
@@ -136,44 +147,67 @@ def board_of(
         say.warn("this architecture has no processor that flowc knows", start_of(Path(first.file)))
         return None
     for other in boards[1:]:
-        for pool in other.pools:
-            known = first.pool(pool.element)
-            if known is None or known.count != pool.count:
-                has = "has none of that name" if known is None else f"has {known.count}"
-                message = (
-                    f"here are {pool.count} processors {shown(pool.element)}, but"
-                    f" `{Path(first.file).name}` {has}"
-                )
-                say.fault(message, pool.span, "both describe the same board")
+        _compare(first, other, say)
     return first
+
+
+def _architectures(
+    project: HopesProject, others: Iterable[Path], say: HopesCollector
+) -> Iterator[tuple[Path, Element]]:
+    """The architectures of a project that can be read, with their files."""
+    if project.gui is not None:
+        root = embedded(project.gui, say)
+        if root is not None:
+            yield project.gui, root
+    files = [*project.beside("architecture"), *others]
+    of_task = project.graph.parent / "architecture.xml"
+    if not project.translated and os.path.isfile(of_task):
+        files.insert(0, of_task)
+    for path in dict.fromkeys(files):
+        root = read_xml(path, say, "CIC_Architecture")
+        if root is not None:
+            yield path, root
+
+
+def _compare(first: HopesBoard, other: HopesBoard, say: HopesCollector) -> None:
+    """Two descriptions of a board have the same pools."""
+    for pool in other.pools:
+        known = first.pool(pool.element)
+        if known is not None and known.count == pool.count:
+            continue
+        there = "has none of that name"
+        if known is not None:
+            there = f"has {known.count}"
+        message = (
+            f"here are {pool.count} processors {shown(pool.element)}, but"
+            f" `{Path(first.file).name}` {there}"
+        )
+        say.fault(message, pool.span, "both describe the same board")
 
 
 def _board(
     root: Element, file: str, say: HopesCollector, quiet: bool = False, alone: str | None = None
 ) -> HopesBoard:
     """A board; with `quiet`, only the main file gives warnings."""
-    types = {
-        t.attributes.get("name", ""): t
-        for group in root.all("elementTypes")
-        for t in group.all("elementType")
-    }
-    devices = [d for group in root.all("devices") for d in group.all("device")]
-    _different((d.attributes.get("name", "") for d in devices), devices, "devices", say)
+    types = {t.attributes.get("name", ""): t for t in root.within("elementTypes", "elementType")}
+    devices = [*root.within("devices", "device")]
+    _different(devices, "devices", say)
     processors: list[_Processors] = []
-    for holder, device in [(d, d.attributes.get("name", "")) for d in devices] or [(root, "")]:
-        processors += _processors(holder, device, types, say, quiet)
+    for device in devices:
+        processors += _processors(device, device.attributes.get("name", ""), types, say, quiet)
+    if not devices:
+        processors += _processors(root, "", types, say, quiet)
     pools = []
     for name, each in zip(_pool_names(processors), processors, strict=True):
         pool = _pool(name, each.element, each.type, each.device, say)
         if pool is not None:
             pools.append(pool)
-    first = devices[0].attributes.get("name", "") if devices else root.attributes.get("target", "")
+    first = root.attributes.get("target", "")
+    if devices:
+        first = devices[0].attributes.get("name", "")
     if not quiet:
         _beyond(devices, pools, say, alone)
-    (name,) = identifiers(
-        [first.lower().removeprefix("jetson_")], "board", {*reserved_words(), "host"}
-    )
-    return HopesBoard(name, tuple(pools), first, file)
+    return HopesBoard(_board_name(first), tuple(pools), first, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +227,8 @@ def _processors(
     holder: Element, device: str, types: Mapping[str, Element], say: HopesCollector, quiet: bool
 ) -> Iterator[_Processors]:
     """The processors of a device; its memories are not imported."""
-    elements = [e for group in holder.all("elements") for e in group.all("element")]
-    names = (e.attributes.get("name", "") for e in elements)
-    _different(names, elements, "elements of a device", say)
+    elements = [*holder.within("elements", "element")]
+    _different(elements, "elements of a device", say)
     for element in elements:
         said = element.attributes.get("type", "")
         kind = types.get(said)
@@ -212,19 +245,17 @@ def _processors(
 def _pool_names(processors: list[_Processors]) -> list[str]:
     """Names for pools: without numbers where that is enough."""
     bare = [_bare(each.name) for each in processors]
-    names = [
-        each.name if bare.count(short) > 1 else short
-        for each, short in zip(processors, bare, strict=True)
-    ]
+    names = []
+    for each, short in zip(processors, bare, strict=True):
+        names.append(each.name if bare.count(short) > 1 else short)
     return identifiers(names, "pool", reserved_words())
 
 
-def _different(
-    names: Iterable[str], nodes: Iterable[Element], what: str, say: HopesCollector
-) -> None:
+def _different(nodes: Iterable[Element], what: str, say: HopesCollector) -> None:
     """An error for two elements of one name, which references cannot distinguish."""
     seen: set[str] = set()
-    for name, node in zip(names, nodes, strict=True):
+    for node in nodes:
+        name = node.attributes.get("name", "")
         if name and name in seen:
             say.fault(
                 f"two {what} are called {shown(name)}", node.span, "give one of them another name"
@@ -264,25 +295,32 @@ def _beyond(
     devices: list[Element], pools: list[HopesPool], say: HopesCollector, alone: str | None
 ) -> None:
     """Warnings about elements that flowc does not support."""
-    for pool in (p for p in pools if not p.kind):
-        help_text = f"flowc knows {one_of(k for k, _ in _KINDS)}"
-        say.warn(f"{shown(pool.element)} is left out: its kind is not known", pool.span, help_text)
+    help_text = f"flowc knows {one_of(k for k, _ in _KINDS)}"
+    for pool in pools:
+        if not pool.kind:
+            message = f"{shown(pool.element)} is left out: its kind is not known"
+            say.warn(message, pool.span, help_text)
     for device in devices:
-        scheduler = device.attributes.get("scheduler", "fifo")
-        if scheduler != "fifo":
-            message = f"scheduler {shown(scheduler)} of this device becomes fixed_priority"
-            say.warn(message, device.span, "flowc's programs run under SCHED_FIFO")
-        parts = [
-            p.tag for group in device.children if group.tag != "elements" for p in group.children
-        ]
-        if parts:
-            say.warn(f"{one_of(dict.fromkeys(parts))} of a device is not imported", device.span)
-        for part in device.below():
-            if part.attributes.get("encryption", "NO") not in ("NO", ""):
-                say.warn(
-                    f"encryption ({part.attributes['encryption']}) of a link is not imported",
-                    part.span,
-                )
+        _beyond_in(device, say)
     if len(devices) > 1 and alone is None:
         message = "several devices become one platform: the costs of their connection are unknown"
         say.warn(message, devices[1].span, "give transfers in the profile")
+
+
+def _beyond_in(device: Element, say: HopesCollector) -> None:
+    scheduler = device.attributes.get("scheduler", "fifo")
+    if scheduler != "fifo":
+        message = f"scheduler {shown(scheduler)} of this device becomes fixed_priority"
+        say.warn(message, device.span, "flowc's programs run under SCHED_FIFO")
+    parts = []
+    for group in device.children:
+        if group.tag != "elements":
+            parts += [part.tag for part in group.children]
+    if parts:
+        say.warn(f"{one_of(dict.fromkeys(parts))} of a device is not imported", device.span)
+    for part in device.below():
+        if part.attributes.get("encryption", "NO") not in ("NO", ""):
+            say.warn(
+                f"encryption ({part.attributes['encryption']}) of a link is not imported",
+                part.span,
+            )

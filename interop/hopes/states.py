@@ -7,7 +7,7 @@ one becomes an event of the same name, because flowc does not know the condition
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..names import capitalised, identifiers, listed, reserved_words, shown
 from .choice import ModeMachine
@@ -26,16 +26,16 @@ def scenario_text(
 ) -> str:
     """The scenario of the one machine whose states name applications. `apps` are the names of the
     groups."""
-    told = [m for m in machines if any(m.states.values())]
-    if not told:
+    of_apps = [m for m in machines if any(m.states.values())]
+    if not of_apps:
         return ""
-    if len(told) > 1:
-        names = listed(m.control for m in told[1:])
+    machine, *others = of_apps
+    if others:
+        names = listed(m.control for m in others)
         say.warn(
-            f"the states of {names} are not imported: those of {shown(told[0].control)} are",
-            told[1].span,
+            f"the states of {names} are not imported: those of {shown(machine.control)} are",
+            others[0].span,
         )
-    machine = told[0]
     runs = dict(_runs(machine, groups, apps, say))
     empty = [state for state in machine.states if not runs[state]]
     if empty:
@@ -44,45 +44,62 @@ def scenario_text(
             " left out",
             machine.span,
         )
-    there = [state for state in machine.states if runs[state]]
-    reserved = {*reserved_words(), *apps}
-    names_ = dict(zip(there, identifiers(there, "state", reserved), strict=True))
-    events, lines = _transitions(machine, names_, say)
-    initial = _initial(machine, there)
-    (name,) = identifiers([capitalised(machine.control, "states")], "states", {*reserved, *apps})
-    head = [
+    about = (
         f"// The states of {shown(machine.control)} of the HOPES project {shown(project)}, and"
         " which apps run in them."
-    ]
+    )
+    lines = [about, *_scenario(machine, runs, apps, use, say)]
+    return "\n".join(lines) + "\n"
+
+
+def _scenario(
+    machine: ModeMachine,
+    runs: Mapping[str, list[str]],
+    apps: Sequence[str],
+    use: str,
+    say: HopesCollector,
+) -> Iterator[str]:
+    """The lines of the text; `runs` has the apps of each state."""
+    there = [state for state in machine.states if runs[state]]
+    reserved = {*reserved_words(), *apps}
+    names = dict(zip(there, identifiers(there, "state", reserved), strict=True))
+    events, transitions = _transitions(machine, names, say)
+    (name,) = identifiers([capitalised(machine.control, "states")], "states", reserved)
     if events:
-        head.append(
+        yield (
             "// Events stand for transitions: in HOPES they have conditions that are not imported."
         )
-    head += [f'use "{use}"', "", f"scenario {name} {{"]
+    yield f'use "{use}"'
+    yield ""
+    yield f"scenario {name} {{"
     if events:
-        head.append(f"    event {', '.join(events)}")
-    states = []
+        yield f"    event {', '.join(events)}"
+    initial = _initial(machine, there)
     for state in there:
         word = "initial state" if state == initial else "state"
-        states.append(f"    {word} {names_[state]} {{ run {', '.join(runs[state])} }}")
-    return "\n".join([*head, *states, *(f"    {line}" for line in lines), "}"]) + "\n"
+        yield f"    {word} {names[state]} {{ run {', '.join(runs[state])} }}"
+    for line in transitions:
+        yield f"    {line}"
+    yield "}"
 
 
 def _runs(
     machine: ModeMachine, groups: Sequence[ConnectedTasks], apps: Sequence[str], say: HopesCollector
 ) -> Iterator[tuple[str, list[str]]]:
     """The apps of each state."""
-    anywhere = {task for tasks in machine.states.values() for task in tasks}
+    anywhere = set().union(*machine.states.values())
     for state, tasks in machine.states.items():
-        found = []
+        running = []
         for group, app in zip(groups, apps, strict=True):
-            here = [task for task in group.tasks if task in tasks or task not in anywhere]
-            if any(task in tasks for task in group.tasks) or not anywhere & {*group.tasks}:
-                found.append(app)
-                if len(here) < len(group.tasks):
+            # Of the tasks of some state.
+            switched = anywhere.intersection(group.tasks)
+            here = switched.intersection(tasks)
+            if here or not switched:
+                running.append(app)
+                if here != switched:
                     what = f"in state {shown(state)} HOPES runs a part of it, flowc all of it"
                     say.warn_together(app, what, machine.span, "connected tasks run together")
-        yield state, found
+        yield state, running
 
 
 def _initial(machine: ModeMachine, there: Sequence[str]) -> str:
@@ -94,9 +111,9 @@ def _initial(machine: ModeMachine, there: Sequence[str]) -> str:
         if state in there:
             return state
         seen.append(state)
-        waiting += [
-            t.target for t in machine.transitions if t.source == state and t.target not in seen
-        ]
+        for t in machine.transitions:
+            if t.source == state and t.target not in seen:
+                waiting.append(t.target)
     return there[0]
 
 
@@ -104,15 +121,12 @@ def _transitions(
     machine: ModeMachine, names: dict[str, str], say: HopesCollector
 ) -> tuple[list[str], list[str]]:
     """The events, and the lines of transitions between existing states."""
-    known = [
-        t
-        for t in machine.transitions
-        if t.source in names and t.target in names and t.source != t.target
-    ]
     timed: set[str] = set()
     lines: list[str] = []
     asked = []
-    for t in known:
+    for t in machine.transitions:
+        if t.source not in names or t.target not in names or t.source == t.target:
+            continue
         if t.after_ns is None:
             asked.append(t)
         elif t.source not in timed:
@@ -123,9 +137,8 @@ def _transitions(
                 f"{shown(t.source)} is left after a time twice: the first one counts", machine.span
             )
     events = identifiers((t.name for t in asked), "event", {*reserved_words(), *names.values()})
-    lines += [
-        f"{names[t.source]} -> {names[t.target]} on {e}" for t, e in zip(asked, events, strict=True)
-    ]
+    for t, event in zip(asked, events, strict=True):
+        lines.append(f"{names[t.source]} -> {names[t.target]} on {event}")
     if asked:
         what = "transitions have conditions that are not imported: each is an event to be raised"
         say.warn_together(machine.control, what, machine.span)

@@ -9,7 +9,7 @@ about the rest. `groups` computes rates and apps, `text` the names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -63,7 +63,9 @@ def _level(
     project: HopesProject, path: Path, say: HopesCollector, around: _Around
 ) -> HopesGraph | None:
     root = read_xml(path, say, "cic_manual")
-    return None if root is None else _Level(project, path, say, around).read(root)
+    if root is None:
+        return None
+    return _Level(project, path, say, around).read(root)
 
 
 class _Level:
@@ -84,20 +86,17 @@ class _Level:
         if not self._project.translated:  # there the whole file was checked
             tell_unknown(root, self._say)
         self._sizes = sizes_of(root, self._say)
-        for group in root.all("task_list"):
-            for node in group.all("task"):
-                self._task(node)
+        for node in root.within("task_list", "task"):
+            self._task(node)
         if not self._tasks and not self._broken:
             self._say.fault("this graph has no tasks", root.span)
-        channels = [
-            self._channel(node)
-            for group in root.all("channel_list")
-            for node in group.all("channel")
-        ]
-        channels += [
-            HopesChannel(source, destination, 0, 1, span)
-            for source, destination, span in pairs_of(self._ends)
-        ]
+        channels = []
+        for node in root.within("channel_list", "channel"):
+            channel = self._channel(node)
+            if channel is not None:
+                channels.append(channel)
+        for source, destination, span in pairs_of(self._ends):
+            channels.append(HopesChannel(source, destination, 0, 1, span))
         self._tell_groups(root)
         name = root.attributes.get("name") or self._project.name
         network = _is_process_network(root)
@@ -108,8 +107,9 @@ class _Level:
             )
             self._say.warn_together(name, what, root.span)
         libraries, calls = libraries_of(root)
-        found = self._open([c for c in channels if c is not None])
-        return HopesGraph(name, self._tasks, found, root.span, network, libraries, calls)
+        moving = tuple(self._moving(channels))
+        self._leave_out_idle()
+        return HopesGraph(name, self._tasks, moving, root.span, network, libraries, calls)
 
     def _tell_groups(self, root: Element) -> None:
         for group in root.all("taskGroupList"):
@@ -118,28 +118,29 @@ class _Level:
                     "groups of tasks are not imported", node.span, "an app is what is connected"
                 )
 
-    def _open(self, channels: list[HopesChannel]) -> tuple[HopesChannel, ...]:
-        """The channels that transfer tokens in the effective modes; tasks without any are left
-        out."""
-        found = []
+    def _moving(self, channels: list[HopesChannel]) -> Iterator[HopesChannel]:
+        """The channels that transfer tokens in the effective modes."""
         for channel in channels:
             (source, out), (destination, into) = channel.source, channel.destination
             ends = self._tasks[source].ports["out", out], self._tasks[destination].ports["in", into]
             if all(port.rate for port in ends):
-                found.append(channel)
+                yield channel
             elif any(port.rate for port in ends):
                 what = "only one end of this channel moves anything in this mode: it is left out"
                 self._say.warn_together(f"{source}.{out}", what, channel.span)
+
+    def _leave_out_idle(self) -> None:
+        """Leave out ports that transfer nothing in the effective modes, and tasks with such ports
+        alone."""
         for name, task in [*self._tasks.items()]:
-            if task.ports and not any(port.rate for port in task.ports.values()):
+            ports = {end: port for end, port in task.ports.items() if port.rate}
+            if task.ports and not ports:
                 self._say.warn_together(
                     name, "it moves nothing in this mode: it is left out", task.span
                 )
                 del self._tasks[name]
-            elif not all(port.rate for port in task.ports.values()):
-                ports = {end: port for end, port in task.ports.items() if port.rate}
+            elif len(ports) < len(task.ports):
                 self._tasks[name] = replace(task, ports=ports)
-        return tuple(found)
 
     # -- tasks -------------------------------------------------------------------------------------
     def _task(self, node: Element) -> None:
@@ -160,11 +161,19 @@ class _Level:
         values = {key: value for key, (value, _) in said.items()}
         kind = _kind(node, values)
         full = f"{self._around.name}{name}"
-        modes = _modes(node) if values.get("HasMTM") == "Yes" else ()
-        mode = self._around.modes.get(full, modes[0]) if modes else ""
-        ports = dict(self._ports(node, name, mode or self._around.mode))
+        modes: tuple[str, ...] = ()
+        changes: tuple[tuple[str, str, str], ...] = ()
+        mode = ""
+        if values.get("HasMTM") == "Yes":
+            modes = _modes(node)
+        if modes:
+            mode = self._around.modes.get(full, modes[0])
+            changes = _changes(node)
+        ports = self._ports(node, name, mode or self._around.mode)
         inner = replace(self._around, name=f"{full}_", mode=mode or self._around.mode)
-        graph = self._inside(name, said, node, inner) if kind == "graph" else None
+        graph = None
+        if kind == "graph":
+            graph = self._inside(name, said, node, inner)
         extra = _Extra.of(node)
         task = HopesTask(
             name,
@@ -180,7 +189,7 @@ class _Level:
             priority=self._priority(said, name, node),
             network=_network_files(values),
             graph=graph,
-            inside=dict(self._maps(node, name, ports, graph)) if graph is not None else {},
+            inside=self._maps(node, name, ports, graph),
             loop=self._loop(said, name, node),
             maps=dict(self._kinds(node)),
             parameters=tuple(self._parameters(node, name)),
@@ -192,13 +201,19 @@ class _Level:
             files=extra.others,
             modes=modes,
             mode=mode,
-            changes=_changes(node) if modes else (),
-            kinds=kinds_of(node, name, self._say) if _dependent(values) else (),
+            changes=changes,
+            kinds=self._processor_kinds(node, name, values),
         )
         self._beyond(node, task, values)
         if len(self._say.faults) > before:
             self._broken.add(name)
         self._tasks[name] = task
+
+    def _processor_kinds(self, node: Element, name: str, values: dict[str, str]) -> tuple[str, ...]:
+        """The kinds of processors that a task may run on; () = all."""
+        if not _dependent(values):
+            return ()
+        return kinds_of(node, name, self._say)
 
     def _time(
         self, said: dict[str, tuple[str, Span]], key: str, name: str, node: Element
@@ -235,38 +250,32 @@ class _Level:
 
     def _parameters(self, node: Element, task: str) -> Iterator[Parameter]:
         """The numeric parameters; others are reported."""
-        groups = (
-            params for control in node.all("control") for params in control.all("control_params")
-        )
-        for p in (p for group in groups for p in group.all("parameter")):
-            name, kind, text = (p.attributes.get(key, "") for key in ("name", "type", "value"))
-            value = _number(text, kind)
-            if value is not None and name:
-                yield Parameter(name, value)
-            else:
-                what = (
-                    f"it is {shown(text)} of type {shown(kind)}: parameters are whole numbers (int)"
-                    " and others (float)"
-                )
-                self._say.warn_together(f"{task}.{name}", what, p.span)
+        for group in node.within("control", "control_params"):
+            for p in group.all("parameter"):
+                name, kind, text = (p.attributes.get(key, "") for key in ("name", "type", "value"))
+                value = _number(text, kind)
+                if value is not None and name:
+                    yield Parameter(name, value)
+                else:
+                    what = (
+                        f"it is {shown(text)} of type {shown(kind)}: parameters are whole numbers"
+                        " (int) and others (float)"
+                    )
+                    self._say.warn_together(f"{task}.{name}", what, p.span)
 
     def _kinds(self, node: Element) -> Iterator[tuple[tuple[Direction, str], str]]:
         """How the tokens of a port get to the turns of a loop."""
-        for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
+        for m in node.within("portMap_list", "portMap"):
             way = _direction(m.attributes.get("direction", ""))
             if way is not None:
-                yield (
-                    (way, m.attributes.get("macroNodePort", "")),
-                    m.attributes.get("portMapType", ""),
-                )
+                end = (way, m.attributes.get("macroNodePort", ""))
+                yield end, m.attributes.get("portMapType", "")
 
-    def _ports(
-        self, node: Element, task: str, mode: str
-    ) -> list[tuple[tuple[Direction, str], HopesPort]]:
+    def _ports(self, node: Element, task: str, mode: str) -> dict[tuple[Direction, str], HopesPort]:
         found: dict[tuple[Direction, str], HopesPort] = {}
         lists: tuple[tuple[str, Direction], ...] = (("inport_list", "in"), ("outport_list", "out"))
         for tag, way in lists:
-            for port in (p for ports in node.all(tag) for p in ports.all("port")):
+            for port in node.within(tag, "port"):
                 name = self._say.attribute(port, "name")
                 if name is None:
                     continue
@@ -276,19 +285,7 @@ class _Level:
                         f"{shown(task)} has two ports {shown(name)}", port.span, "", [note]
                     )
                     continue
-                of = f"port {shown(f'{task}.{name}')}"
-                text = self._say.attribute(port, "sample_size")
-                size = None
-                if text is not None:
-                    size = self._say.whole(text, f"the sample size of {of}", port.span, 1)
-                rate = self._rate(port, of, task, mode)
-                self._unusual(port, of, task)
-                newest = port.attributes.get("type") == "overwritable"
-                # One fault is enough; the port stays, so that channels find it.
-                kind = _type(port.attributes.get("sampleType", ""), size)
-                found[way, name] = HopesPort(
-                    name, way, 1 if rate is None else rate, size or 1, port.span, newest, kind
-                )
+                found[way, name] = self._port(port, name, way, task, mode)
         for way, name, group, span in ends_of(node):
             if group not in self._sizes:
                 what = "a multicast port is left out: its group is not on this level"
@@ -298,7 +295,22 @@ class _Level:
                     name, way, 1, self._sizes[group], span, keeps_newest=True
                 )
                 self._ends[task, way, name] = group, span
-        return list(found.items())
+        return found
+
+    def _port(self, port: Element, name: str, way: Direction, task: str, mode: str) -> HopesPort:
+        """A port of a channel. One fault is enough: it stays, so that channels find it."""
+        of = f"port {shown(f'{task}.{name}')}"
+        text = self._say.attribute(port, "sample_size")
+        size = None
+        if text is not None:
+            size = self._say.whole(text, f"the sample size of {of}", port.span, 1)
+        rate = self._rate(port, of, task, mode)
+        if rate is None:
+            rate = 1
+        self._unusual(port, of, task)
+        newest = port.attributes.get("type") == "overwritable"
+        kind = _type(port.attributes.get("sampleType", ""), size)
+        return HopesPort(name, way, rate, size or 1, port.span, newest, kind)
 
     def _rate(self, port: Element, of: str, task: str, mode: str) -> int | None:
         rates = list(port.all("rate"))
@@ -337,13 +349,7 @@ class _Level:
             say.warn_together(
                 name, f"{task.language} code is not imported", span, "fill in the stubs"
             )
-        if len(task.modes) > 1:
-            what = f"modes of a task (MTM): it stays in {shown(task.mode)}"
-            help_text = (
-                "`--mode TASK=MODE` takes another one:"
-                f" {listed(m for m in task.modes if m != task.mode)}"
-            )
-            say.warn_together(name, what, span, help_text)
+        self._tell_modes(task)
         if _dependent(values) and says_nothing(node):
             help_text = "the profile says where a task can run"
             say.warn_together(name, "hardware dependencies are not imported", span, help_text)
@@ -356,16 +362,20 @@ class _Level:
             say.warn_together(
                 f"{name} ({listed(own)})", "parameters of a task are not imported", span
             )
-        if any(
-            values.get(key, "").split() not in ([], ["-lm"])
-            for key in ("CompileFlags", "LinkFlags")
-        ):
+        if _has_flags(task.flags) or _has_flags(task.linked):
             help_text = "they belong to the code, and the machine of its authors"
             say.warn_together(
                 name, "flags of compiler and linker are not imported", span, help_text
             )
         if any(f.attributes.get("enable") == "Yes" for f in node.all("faultTolerance")):
             say.warn_together(name, "fault tolerance is not imported", span)
+
+    def _tell_modes(self, task: HopesTask) -> None:
+        others = [mode for mode in task.modes if mode != task.mode]
+        if len(task.modes) > 1:
+            what = f"modes of a task (MTM): it stays in {shown(task.mode)}"
+            help_text = f"`--mode TASK=MODE` takes another one: {listed(others)}"
+            self._say.warn_together(task.name, what, task.span, help_text)
 
     # -- composites --------------------------------------------------------------------------------
     def _inside(
@@ -392,77 +402,82 @@ class _Level:
         self,
         node: Element,
         name: str,
-        ports: dict[tuple[Direction, str], HopesPort],
-        graph: HopesGraph,
-    ) -> list[tuple[tuple[Direction, str], tuple[str, str]]]:
+        ports: Mapping[tuple[Direction, str], HopesPort],
+        graph: HopesGraph | None,
+    ) -> dict[tuple[Direction, str], tuple[str, str]]:
+        """The ports of a composite with the (task, port) inside that each leads to."""
         found: dict[tuple[Direction, str], tuple[str, str]] = {}
-        wrong: set[tuple[Direction, str]] = set()
-        for m in (m for group in node.all("portMap_list") for m in group.all("portMap")):
-            said = [
-                self._say.attribute(m, key)
-                for key in ("macroNodePort", "direction", "insideTask", "insideTaskPort")
-            ]
-            if None in said:
+        if graph is None:
+            return found
+        #: Ports whose fault is reported, or whose inner end may be left out in this mode.
+        excused: set[tuple[Direction, str]] = set()
+        for m in node.within("portMap_list", "portMap"):
+            ends = self._port_map(m)
+            if ends is None:
                 continue
-            outer, way_text, task, port = (text or "" for text in said)
-            way = _direction(way_text)
-            if way is None:
-                if way_text != "LibraryPort":  # those of libraries are not dataflow
-                    message = f"a port map has the direction {shown(way_text)}"
-                    self._say.fault(message, m.span, "there is In, Out and LibraryPort")
-                continue
-            end = way, outer
-            if end not in ports:
-                self._missing_port(name, outer, way, {p for d, p in ports if d == way}, m.span)
-            elif not ports[end].rate:
-                wrong.add(end)  # its inner end may be left out in this mode
-            elif self._end(graph.tasks, task, port, way, m.span):
-                found[end] = task, port
+            outer, inner = ends
+            if outer not in ports:
+                self._missing_port(name, outer, ports, m.span)
+            elif ports[outer].rate and self._end(graph.tasks, inner, outer[0], m.span):
+                found[outer] = inner
             else:
-                wrong.add(end)
-        for way, outer in ports:
-            if (way, outer) not in found and (way, outer) not in wrong:
+                excused.add(outer)
+        for end, port in ports.items():
+            if end not in found and end not in excused:
                 help_text = "add a `portMap` that leads to a task inside"
                 self._say.fault(
-                    f"port {shown(f'{name}.{outer}')} leads nowhere",
-                    ports[way, outer].span,
-                    help_text,
+                    f"port {shown(f'{name}.{port.name}')} leads nowhere", port.span, help_text
                 )
-        return list(found.items())
+        return found
+
+    def _port_map(self, node: Element) -> tuple[tuple[Direction, str], tuple[str, str]] | None:
+        """The port outside, and (task, port) inside; None after a fault, and for libraries."""
+        stated = self._say.attributes(
+            node, "macroNodePort", "direction", "insideTask", "insideTaskPort"
+        )
+        if stated is None:
+            return None
+        outer, direction, task, port = stated
+        way = _direction(direction)
+        if way is not None:
+            return (way, outer), (task, port)
+        if direction != "LibraryPort":  # those of libraries are not dataflow
+            message = f"a port map has the direction {shown(direction)}"
+            self._say.fault(message, node.span, "there is In, Out and LibraryPort")
+        return None
 
     # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> HopesChannel | None:
-        said = [
-            self._say.attribute(node, key)
-            for key in ("src_task", "src_port", "dst_task", "dst_port")
-        ]
-        size = self._say.whole(
-            node.attributes.get("init_size", "0"), "the initial data of this channel", node.span
+        said, span = node.attributes, node.span
+        ends = self._say.attributes(node, "src_task", "src_port", "dst_task", "dst_port")
+        initial = self._say.whole(
+            said.get("init_size", "0"), "the initial data of this channel", span
         )
-        unit = self._say.whole(
-            node.attributes.get("sampleSize", "1"), "the sample size of this channel", node.span
-        )
-        room = self._say.whole(
-            node.attributes.get("size") or "0", "the size of this channel", node.span
-        )
-        if None in said:
+        size = self._say.whole(said.get("sampleSize", "1"), "the sample size of this channel", span)
+        room = self._say.whole(said.get("size") or "0", "the size of this channel", span)
+        if ends is None:
             return None
-        source, out, destination, into = (text or "" for text in said)
+        source, out, destination, into = ends
         good = [
-            self._end(self._tasks, source, out, "out", node.span),
-            self._end(self._tasks, destination, into, "in", node.span),
+            self._end(self._tasks, (source, out), "out", span),
+            self._end(self._tasks, (destination, into), "in", span),
         ]
         if not all(good):
             return None
-        room = (room or 0) * (unit or 1)
+        size = size or 1
         return HopesChannel(
-            (source, out), (destination, into), size or 0, unit or 1, node.span, room
+            (source, out), (destination, into), initial or 0, size, span, (room or 0) * size
         )
 
     def _end(
-        self, tasks: dict[str, HopesTask], task: str, port: str, way: Direction, span: Span
+        self,
+        tasks: Mapping[str, HopesTask],
+        end: tuple[str, str],
+        way: Direction,
+        span: Span,
     ) -> bool:
         """Does such a port exist? If not, that is a fault."""
+        task, port = end
         if task not in tasks:
             if task not in self._broken:
                 self._say.fault(f"there is no task {shown(task)}", span, did_you_mean(task, tasks))
@@ -470,16 +485,22 @@ class _Level:
         ports = tasks[task].ports
         if (way, port) in ports:
             return True
-        self._missing_port(task, port, way, {p for d, p in ports if d == way}, span)
+        self._missing_port(task, (way, port), ports, span)
         return False
 
     def _missing_port(
-        self, task: str, port: str, way: Direction, there: set[str], span: Span
+        self,
+        task: str,
+        end: tuple[Direction, str],
+        ports: Iterable[tuple[Direction, str]],
+        span: Span,
     ) -> None:
+        way, port = end
+        there = {name for direction, name in ports if direction == way}
+        help_text = did_you_mean(port, there)
+        if there and not help_text:
+            help_text = f"there is {one_of(sorted(there))}"
         what = "input" if way == "in" else "output"
-        help_text = did_you_mean(port, there) or (
-            f"there is {one_of(sorted(there))}" if there else ""
-        )
         self._say.fault(f"{shown(task)} has no {what} {listed([port])}", span, help_text)
 
 
@@ -496,35 +517,38 @@ class _Extra:
         headers: list[str] = []
         sources: list[str] = []
         others: list[str] = []
-        for group in node.all("extraSetting_list"):
-            for setting in group.all("extraSetting"):
-                name = setting.attributes.get("name", "")
-                kind = setting.attributes.get("type", "")
-                if kind == "Extra Header":
-                    headers.append(name)
-                elif kind == "Extra Source":
-                    sources.append(name)
-                else:
-                    others.append(name)
+        for setting in node.within("extraSetting_list", "extraSetting"):
+            name = setting.attributes.get("name", "")
+            kind = setting.attributes.get("type", "")
+            if kind == "Extra Header":
+                headers.append(name)
+            elif kind == "Extra Source":
+                sources.append(name)
+            else:
+                others.append(name)
         return cls(tuple(headers), tuple(sources), tuple(others))
 
 
+def _has_flags(flags: str) -> bool:
+    """Are there flags beyond that of the mathematical library, which every program has?"""
+    return flags.split() not in ([], ["-lm"])
+
+
 def _is_process_network(root: Element) -> bool:
-    for group in root.all("setting_list"):
-        for setting in group.all("setting"):
-            if setting.attributes.get("TaskGraphProperty") == "ProcessNetwork":
-                return True
+    for setting in root.within("setting_list", "setting"):
+        if setting.attributes.get("TaskGraphProperty") == "ProcessNetwork":
+            return True
     return False
 
 
 def _parameters_of(node: Element) -> dict[str, tuple[str, Span]]:
     """The settings of a task, with their places."""
-    return {
-        parameter.attributes["name"]: (parameter.attributes.get("value", ""), parameter.span)
-        for config in node.all("config")
-        for parameter in config.all("parameter")
-        if "name" in parameter.attributes
-    }
+    found = {}
+    for parameter in node.within("config", "parameter"):
+        said = parameter.attributes
+        if "name" in said:
+            found[said["name"]] = (said.get("value", ""), parameter.span)
+    return found
 
 
 def _kind(
@@ -535,7 +559,9 @@ def _kind(
         return "control"
     if said == "External":
         return "network"
-    return "graph" if values.get("HasSubGraph") == "Yes" else "task"
+    if values.get("HasSubGraph") == "Yes":
+        return "graph"
+    return "task"
 
 
 def _network_files(values: Mapping[str, str]) -> dict[str, str]:
@@ -549,8 +575,12 @@ def _type(text: str, size: int | None) -> str:
     found = re.fullmatch(r"(\w+)(?:\[([1-9]\d{0,8}(?:, [1-9]\d{0,8})*)\])?", text, re.ASCII)
     if found is None or found[1] not in DTYPES:
         return ""
-    type_ = TensorType(found[1], tuple(int(n) for n in found[2].split(", ")) if found[2] else ())
-    return text if type_.bytes == size else ""
+    shape: tuple[int, ...] = ()
+    if found[2]:
+        shape = tuple(map(int, found[2].split(", ")))
+    if TensorType(found[1], shape).bytes == size:
+        return text
+    return ""
 
 
 def _number(text: str, kind: str) -> int | Fraction | None:
@@ -559,17 +589,16 @@ def _number(text: str, kind: str) -> int | Fraction | None:
     number = re.fullmatch(
         r"[+-]?(\d{1,15}\.?\d{0,15}|\.\d{1,15})([eE][+-]?\d{1,2})?", text, re.ASCII
     )
-    return Fraction(text) if number is not None and kind in ("float", "double") else None
+    if number is not None and kind in ("float", "double"):
+        return Fraction(text)
+    return None
 
 
 def _modes(node: Element) -> tuple[str, ...]:
     """The modes of a task, the initial one first."""
-    found = [
-        m.attributes.get("name", "")
-        for mtm in node.all("mtm")
-        for g in mtm.all("mode_list")
-        for m in g.all("mode")
-    ]
+    found = []
+    for mtm in node.all("mtm"):
+        found += [m.attributes.get("name", "") for m in mtm.within("mode_list", "mode")]
     start = [mtm.attributes.get("initial_state", "") for mtm in node.all("mtm")]
     return tuple(dict.fromkeys([*(s for s in start if s in found), *found]))
 
@@ -580,17 +609,18 @@ def _dependent(values: dict[str, str]) -> bool:
 
 def _changes(node: Element) -> tuple[tuple[str, str, str], ...]:
     """The transitions between modes of a task: name, from, to."""
-    found = (
-        t.attributes
-        for mtm in node.all("mtm")
-        for g in mtm.all("transition_list")
-        for t in g.all("transition")
-    )
-    return tuple((a.get("name", ""), a.get("src_mode", ""), a.get("dst_mode", "")) for a in found)
+    found = []
+    for mtm in node.all("mtm"):
+        for t in mtm.within("transition_list", "transition"):
+            said = t.attributes
+            found.append((said.get("name", ""), said.get("src_mode", ""), said.get("dst_mode", "")))
+    return tuple(found)
 
 
 def _meant(time_ns: Fraction | None) -> Fraction | None:
-    return None if time_ns == PLACEHOLDER_NS else time_ns
+    if time_ns == PLACEHOLDER_NS:
+        return None
+    return time_ns
 
 
 def _direction(said: str) -> Direction | None:

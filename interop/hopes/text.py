@@ -12,14 +12,15 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
 from ..names import capitalised, identifiers, listed, refused_words, shown
 from .counts import Place
-from .design import Direction, HopesTask, Way
+from .design import Direction, HopesChannel, HopesTask, Way
 from .groups import ConnectedTasks, Flow
 from .networks import HopesNetwork
 from .wrapper import CalledFunction, GivenParameter, Wrapped, given
@@ -34,6 +35,7 @@ WIDEST = 110
 _NUMBERED = re.compile(r"(.*?)_?(\d+)")
 #: `in` and `out` are words of the language.
 _PORTS = {"in": "input", "out": "output"}
+_ROLES = {"pre": "Runs before the layers of ", "post": "Runs after the layers of ", "": ""}
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 
 
@@ -64,23 +66,35 @@ class Texts:
     ports: Mapping[Part, Mapping[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a text names things: its files begin with `stem`.
+
+    `app` replaces the name of the project as an app's name, and all declared names end with
+    `suffix` and differ from those in `taken`.
+    """
+
+    stem: str
+    app: str = ""
+    suffix: str = ""
+    taken: frozenset[str] = frozenset()
+
+    @property
+    def stubs(self) -> str:
+        """The file with stubs for missing code."""
+        return f"{self.stem}_tasks.py"
+
+
 def texts_of(
     name: str,
     flow: Flow,
     networks: Mapping[Way, HopesNetwork],
     code: Wrapped,
     about: Iterable[str],
-    stubs: str,
-    app: str = "",
-    suffix: str = "",
-    taken: Collection[str] = (),
+    naming: Naming,
 ) -> Texts:
-    """The application, and stubs for a file that is called `stubs`.
-
-    `app` replaces the name of the project as an app's name, and all declared names end with
-    `suffix` and differ from those in `taken`.
-    """
-    return _Texts(name, flow, networks, code, app, suffix, taken).texts(about, stubs)
+    """The application, and its stubs."""
+    return _Texts(name, flow, networks, code, naming).texts(about)
 
 
 @dataclass(slots=True)
@@ -89,9 +103,7 @@ class _Texts:
     flow: Flow
     networks: Mapping[Way, HopesNetwork]
     code: Wrapped
-    app: str
-    suffix: str
-    taken: Collection[str]
+    naming: Naming
     #: Names of instances and boundaries on each level.
     instances: dict[Part, str] = field(default_factory=dict)
     declarations: dict[Part, Declaration] = field(default_factory=dict)
@@ -99,24 +111,23 @@ class _Texts:
     names: dict[Declaration, str] = field(default_factory=dict)
     apps: list[str] = field(default_factory=list)
 
-    def texts(self, about: Iterable[str], stubs: str) -> Texts:
+    def texts(self, about: Iterable[str]) -> Texts:
         self._name_ports()
         for way in sorted(self.flow.tasks, key=lambda w: -len(w)):  # from inside to outside
             self._declare(way)
         for group in self.flow.groups:
-            for part, instance in self._instances(
-                [(n,) for n in group.tasks], _suffix(group.tasks)
-            ):
-                self.instances[part] = instance
+            ways: list[Way] = [(n,) for n in group.tasks]
+            self.instances.update(self._instances(ways, _suffix(group.tasks)))
         self._name_declarations()
         lines = [*(f"// {line}" for line in about), ""]
-        lines += self._tasks(stubs)
+        lines += self._tasks()
         lines += self._graphs()
         for app, group in zip(self.apps, self.flow.groups, strict=True):
             lines += self._app(app, group)
-        full = {
-            part: self._full(part) for way, _ in self.flow.leaves() for part in self._parts(way)
-        }
+        full = {}
+        for way, _ in self.flow.leaves():
+            for part in self._parts(way):
+                full[part] = self._full(part)
         application = "\n".join(lines).rstrip() + "\n"
         declared = frozenset((*self.apps, *self.names.values()))
         ports = {p: dict(self._theirs(p)) for p in full}
@@ -127,24 +138,30 @@ class _Texts:
         its last part."""
         way, _ = part
         parts = self._parts(way)
+        at = {"in": parts[0], "out": parts[-1]}
         for direction, port in self._used(way):
-            if part == (parts[0] if direction == "in" else parts[-1]):
+            if part == at[direction]:
                 yield self.ports[(way, ""), direction, port], port
 
     # -- names -------------------------------------------------------------------------------------
     def _parts(self, way: Way) -> list[Part]:
         network = self.networks.get(way)
-        if network is None:
-            return [(way, "")]
-        first: list[Part] = [(way, "pre")] if network.pre else []
-        last: list[Part] = [(way, "post")] if network.post else []
-        return [*first, (way, ""), *last]
+        parts: list[Part] = [(way, "")]
+        if network is not None and network.pre:
+            parts.insert(0, (way, "pre"))
+        if network is not None and network.post:
+            parts.append((way, "post"))
+        return parts
 
     def _full(self, part: Part) -> str:
         way, _ = part
-        app = next(a for a, g in zip(self.apps, self.flow.groups, strict=True) if way[0] in g.tasks)
         around = [self.instances[way[: n + 1], ""] for n in range(len(way) - 1)]
-        return ".".join([app, *around, self.instances[part]])
+        return ".".join([self._app_of(way[0]), *around, self.instances[part]])
+
+    def _app_of(self, task: str) -> str:
+        """The app with a task of the top level."""
+        apps = zip(self.apps, self.flow.groups, strict=True)
+        return next(app for app, group in apps if task in group.tasks)
 
     def _used(self, way: Way) -> list[tuple[Direction, str]]:
         return [(d, p) for d, p in self.flow.tasks[way].ports if (way, d, p) in self.flow.tokens]
@@ -161,20 +178,28 @@ class _Texts:
 
     def _instances(self, ways: list[Way], suffix: str = "") -> Iterator[tuple[Part, str]]:
         """The instances of one level, without common prefixes or suffixes of their names."""
-        numbered = [found.group() if (found := re.match(r".*?\d_", w[-1])) else "" for w in ways]
-        start = len(numbered[0]) if len(ways) > 1 and len(set(numbered)) == 1 else 0
-        parts = [part for way in ways for part in self._parts(way)]
-        wanted = [(w[-1][start:].removesuffix(suffix), role) for w, role in parts]
-        taken = {
-            self.ports[(w[:-1], ""), d, p]
-            for w in ways[:1]
-            if len(w) > 1
-            for d, p in self._used(w[:-1])
-        }
-        made = identifiers(
-            (f"{n}_{r}" if r else n for n, r in wanted), "task", {*refused_words(), *taken}
-        )
-        return zip(parts, made, strict=True)
+        start = 0
+        prefixes = {_numbered_prefix(way[-1]) for way in ways}
+        if len(ways) > 1 and len(prefixes) == 1:
+            start = len(prefixes.pop())
+        parts: list[Part] = []
+        for way in ways:
+            parts += self._parts(way)
+        wanted = []
+        for way, role in parts:
+            name = way[-1][start:].removesuffix(suffix)
+            if role:
+                name = f"{name}_{role}"
+            wanted.append(name)
+        taken = {*refused_words(), *self._boundary_names(ways)}
+        return zip(parts, identifiers(wanted, "task", taken), strict=True)
+
+    def _boundary_names(self, ways: list[Way]) -> Iterator[str]:
+        """The names of the ports of the composite around tasks."""
+        for way in ways[:1]:
+            if len(way) > 1:
+                for direction, port in self._used(way[:-1]):
+                    yield self.ports[(way[:-1], ""), direction, port]
 
     def _written(self, way: Way, wanted: Direction | None = None) -> list[Written]:
         found = []
@@ -195,25 +220,30 @@ class _Texts:
             self._declare_network(way, task)
         else:
             called = self.code.called.get(way)
-            own = called.parameters if called else given((), task.parameters)
+            own = given((), task.parameters)
+            if called is not None:
+                own = called.parameters
             content = (tuple(self._written(way)), called, own, task.stateful or called is not None)
             self.declarations[way, ""] = Declaration("task", task.name, content)
 
     def _declare_graph(self, way: Way) -> None:
-        inside = [
-            w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"
-        ]
+        inside = self._members(way)
         for part, instance in self._instances(inside):
             self.instances[part] = instance
             if part[0] not in self.networks and self.flow.tasks[part[0]].graph is None:
                 # Copies of a task have the number of their composite.
                 old = self.declarations[part]
                 self.declarations[part] = Declaration(old.kind, instance, old.content)
-        parts = tuple(
-            (self.instances[p], self.declarations[p]) for w in inside for p in self._parts(w)
-        )
-        content = (tuple(self._written(way)), parts, tuple(self._arrows(way)))
+        parts = []
+        for w in inside:
+            for part in self._parts(w):
+                parts.append((self.instances[part], self.declarations[part]))
+        content = (tuple(self._written(way)), tuple(parts), tuple(self._arrows(way)))
         self.declarations[way, ""] = Declaration("graph", _bare(way[-1]), content)
+
+    def _members(self, level: Way) -> list[Way]:
+        """The tasks in a composite, without control tasks."""
+        return [w for w, t in self.flow.tasks.items() if w[:-1] == level and t.kind != "control"]
 
     def _declare_network(self, way: Way, task: HopesTask) -> None:
         """`pre` has the inputs of the external task and `post` its outputs; the size of data
@@ -236,32 +266,34 @@ class _Texts:
 
     def _name_declarations(self) -> None:
         """Apps first, so that they get the name of the project."""
-        groups = self.flow.groups
-        first = self.app or capitalised(self.project, "app")
-        wanted = [
-            first + (_suffix(g.tasks).lstrip("_") or capitalised(g.tasks[0], "app")) for g in groups
-        ]
-        if len(groups) == 1:
-            wanted = [first]
         uses = Counter(self.declarations.values())
-        kept = list(
-            dict.fromkeys(
-                self.declarations[p]
-                for w in self.flow.tasks
-                for p in self._parts(w)
-                if p in self.declarations
-            )
-        )
-        for way in self.flow.tasks:  # a composite without copies keeps its number
-            declaration = self.declarations.get((way, ""))
-            if declaration is not None and declaration.kind == "graph" and uses[declaration] == 1:
-                self.names[declaration] = way[-1]
-        others = [capitalised(self.names.get(d, d.wanted), "task") for d in kept]
+        declared: dict[Declaration, None] = {}
+        for way in self.flow.tasks:
+            for part in self._parts(way):
+                if part in self.declarations:
+                    declared[self.declarations[part]] = None
+            # A composite without copies keeps its number.
+            own = self.declarations.get((way, ""))
+            if own is not None and own.kind == "graph" and uses[own] == 1:
+                self.names[own] = way[-1]
+        apps = self._app_names()
+        others = [capitalised(self.names.get(d, d.wanted), "task") for d in declared]
         made = identifiers(
-            (f"{name}{self.suffix}" for name in (*wanted, *others)), "task", self.taken
+            (f"{name}{self.naming.suffix}" for name in (*apps, *others)), "task", self.naming.taken
         )
-        self.apps = made[: len(groups)]
-        self.names.update(zip(kept, made[len(groups) :], strict=True))
+        self.apps = made[: len(apps)]
+        self.names.update(zip(declared, made[len(apps) :], strict=True))
+
+    def _app_names(self) -> list[str]:
+        """The wanted names of apps."""
+        first = self.naming.app or capitalised(self.project, "app")
+        if len(self.flow.groups) == 1:
+            return [first]
+        names = []
+        for group in self.flow.groups:
+            number = _suffix(group.tasks).lstrip("_")
+            names.append(first + (number or capitalised(group.tasks[0], "app")))
+        return names
 
     # -- the application ---------------------------------------------------------------------------
     def _by_declaration(self, *kinds: str) -> list[tuple[Declaration, list[Part]]]:
@@ -273,7 +305,7 @@ class _Texts:
                     found.setdefault(declaration, []).append(part)
         return list(found.items())
 
-    def _tasks(self, stubs: str) -> list[str]:
+    def _tasks(self) -> list[str]:
         declared = self._by_declaration("task")
         coded = [d for d, _ in declared if _code(d) is not None]
         lines = []
@@ -286,46 +318,43 @@ class _Texts:
             others = "Other tasks" if coded else "Tasks"
             lines += [
                 f"// {others} have no code yet: HOPES has it in its own form. Fill in the",
-                f'// stubs and name them, as in `python "{stubs}:NAME"`.',
+                f'// stubs and name them, as in `python "{self.naming.stubs}:NAME"`.',
             ]
         if not all(token.type for token in self.flow.tokens.values()):
             lines.append("// Of the data HOPES says the size only: tokens are bytes.")
         for declaration, parts in declared:
             name = f"{self.names[declaration]}{_parameters(declaration)}"
             lines += [f"/// {self._origin(parts)}", _block("task", name, self._items(declaration))]
-        networks = self._by_declaration("network")
-        if networks:
-            lines += [
-                "",
-                (
-                    "// Networks: HOPES knows the time of each layer (see the profile), but not"
-                    " what it computes."
-                ),
-                '// With an ONNX file, write `network NAME from "FILE.onnx"` instead.',
-            ]
-        for declaration, parts in networks:
-            network = self.networks[parts[0][0]]
-            lines.append(
-                f"/// {len(network.layers)} layers, {shown(network.layers[0])} to"
-                f" {shown(network.layers[-1])}."
+        return [*lines, *self._network_tasks(), ""]
+
+    def _network_tasks(self) -> Iterator[str]:
+        declared = self._by_declaration("network")
+        if declared:
+            yield ""
+            yield (
+                "// Networks: HOPES knows the time of each layer (see the profile), but not what it"
+                " computes."
             )
-            lines.append(_block("task", self.names[declaration], self._items(declaration)))
-        return [*lines, ""]
+            yield '// With an ONNX file, write `network NAME from "FILE.onnx"` instead.'
+        for declaration, parts in declared:
+            layers = self.networks[parts[0][0]].layers
+            yield f"/// {len(layers)} layers, {shown(layers[0])} to {shown(layers[-1])}."
+            yield _block("task", self.names[declaration], self._items(declaration))
 
     def _origin(self, parts: list[Part]) -> str:
         """The source of a task's code."""
         tasks = [self.flow.tasks[way] for way, _ in parts]
         first = tasks[0]
-        rest = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        role = {"pre": "Runs before the layers of ", "post": "Runs after the layers of ", "": ""}[
-            parts[0][1]
-        ]
+        rest = ""
+        if len(tasks) > 1:
+            rest = f" and {len(tasks) - 1} more"
+        role = _ROLES[parts[0][1]]
         if first.link:
             return f"Stands for {shown(first.link)} of another device."
         called = self.code.called.get(parts[0][0])
-        language, file = (
-            (first.language or "code", first.code) if called is None else ("C", called.file)
-        )
+        language, file = first.language or "code", first.code
+        if called is not None:
+            language, file = "C", called.file
         return f"{role}{shown(first.name)}{rest}: {language} in {shown(file)}."
 
     def _items(self, declaration: Declaration) -> list[str]:
@@ -333,11 +362,18 @@ class _Texts:
         assert isinstance(ports, tuple)
         items = []
         for way, name, type_, rate in ports:
-            type_name = f": {type_}" if type_ else ""
-            items.append(f"{way} {name}{type_name}" + (f" rate {rate}" if rate > 1 else ""))
+            item = f"{way} {name}"
+            if type_:
+                item += f": {type_}"
+            if rate > 1:
+                item += f" rate {rate}"
+            items.append(item)
         called = _code(declaration)
-        items += [f'c "{called.code}"'] if called is not None else []
-        return [*items, "stateless"] if declaration.kind == "network" or last is False else items
+        if called is not None:
+            items.append(f'c "{called.code}"')
+        if declaration.kind == "network" or last is False:
+            return [*items, "stateless"]
+        return items
 
     def _graphs(self) -> list[str]:
         """Composites, those inside others first."""
@@ -347,22 +383,26 @@ class _Texts:
         ):
             way, _ = parts[0]
             boundary = [f"    {d} {name}: {type_}" for d, name, type_, _ in self._written(way)]
-            inside = [
-                w for w in self.flow.tasks if w[:-1] == way and self.flow.tasks[w].kind != "control"
-            ]
+            inside = self._members(way)
             names = listed((self.flow.tasks[w].name for w, _ in parts), 8)
             lines += [f"/// {names} of HOPES.", f"graph {self.names[declaration]} {{", *boundary]
             lines += [*self._body(inside, self._arrows(way)), "}", ""]
         return lines
 
     def _app(self, app: str, group: ConnectedTasks) -> list[str]:
-        period = [f"period {in_units(group.period_ns)}"] if group.period_ns else []
-        deadline = [f"deadline {in_units(group.deadline_ns)}"] if group.deadline_ns else []
-        lines = [f"/// {listed(group.tasks, 8)} of HOPES.", f"app {app} {{"]
-        lines.append("    " + "   ".join([*period, *deadline, f"priority {group.priority}"]))
-        arrows = [a for n in group.tasks for a in self._arrows((), n)]
+        settings = []
+        if group.period_ns:
+            settings.append(f"period {in_units(group.period_ns)}")
+        if group.deadline_ns:
+            settings.append(f"deadline {in_units(group.deadline_ns)}")
+        settings.append(f"priority {group.priority}")
+        arrows: list[str] = []
+        for name in group.tasks:
+            arrows += self._arrows((), name)
         return [
-            *lines,
+            f"/// {listed(group.tasks, 8)} of HOPES.",
+            f"app {app} {{",
+            "    " + "   ".join(settings),
             *self._body([(n,) for n in group.tasks], arrows, [*self._newest(group)]),
             "}",
             "",
@@ -373,20 +413,19 @@ class _Texts:
         for channel in self.flow.newest:
             (source, out), (destination, into) = channel.source, channel.destination
             if destination in group.tasks:
-                app = next(
-                    a for a, g in zip(self.apps, self.flow.groups, strict=True) if source in g.tasks
-                )
-                start, end = (
-                    self._end((source,), "post", "out", out),
-                    self._end((destination,), "pre", "in", into),
-                )
-                yield f"{app}.{start} -> latest -> {end}"
+                start = self._end((source,), "post", "out", out)
+                end = self._end((destination,), "pre", "in", into)
+                yield f"{self._app_of(source)}.{start} -> latest -> {end}"
 
     def _body(self, ways: list[Way], arrows: Iterable[str], looks: Iterable[str] = ()) -> list[str]:
-        parts = [p for way in ways for p in self._parts(way)]
-        lines = [*_chains(arrows), *looks]
-        instances = (f"    {self.instances[p]}: {self.names[self.declarations[p]]}" for p in parts)
-        return [*instances, *([""] if lines else []), *(f"    {line}" for line in lines)]
+        lines = []
+        for way in ways:
+            for part in self._parts(way):
+                lines.append(f"    {self.instances[part]}: {self.names[self.declarations[part]]}")
+        joined = [f"    {line}" for line in (*_chains(arrows), *looks)]
+        if joined:
+            lines.append("")
+        return lines + joined
 
     # -- arrows ------------------------------------------------------------------------------------
     def _arrows(self, level: Way, only: str = "") -> Iterator[str]:
@@ -394,49 +433,63 @@ class _Texts:
         networks."""
         if level:
             yield from self._boundary(level, "in")
-        for way in (w for w in self.flow.tasks if w[:-1] == level and only in ("", w[-1])):
-            for (_, first), (_, second) in zip(
-                self._parts(way), self._parts(way)[1:], strict=False
-            ):
-                yield f"{self._end(way, first, 'out', '')} -> {self._end(way, second, 'in', '')}"
+        for way in self.flow.tasks:
+            if way[:-1] == level and only in ("", way[-1]):
+                yield from self._inside_network(way)
         for channel, delay in self.flow.channels.get(level, ()):
-            (source, out), (destination, into) = channel.source, channel.destination
-            if only in ("", source):
-                initial = f"delay {delay} -> " if delay else ""
-                start, reader = (
-                    self._end((*level, source), "post", "out", out),
-                    (*level, destination),
-                )
-                alone = self.flow.tasks[reader].graph is None
-                turns = self._turns((reader, "in", into)) if alone else ""
-                yield f"{start} -> {initial}{turns}{self._end(reader, 'pre', 'in', into)}"
+            if only in ("", channel.source[0]):
+                yield self._arrow(level, channel, delay)
         if level:
             yield from self._boundary(level, "out")
+
+    def _inside_network(self, way: Way) -> Iterator[str]:
+        """The arrows between the parts of a network."""
+        for (_, first), (_, second) in pairwise(self._parts(way)):
+            yield f"{self._end(way, first, 'out', '')} -> {self._end(way, second, 'in', '')}"
+
+    def _arrow(self, level: Way, channel: HopesChannel, delay: int) -> str:
+        (source, out), (destination, into) = channel.source, channel.destination
+        start = self._end((*level, source), "post", "out", out)
+        reader = (*level, destination)
+        operators = ""
+        if delay:
+            operators = f"delay {delay} -> "
+        if self.flow.tasks[reader].graph is None:
+            operators += self._turns((reader, "in", into))
+        return f"{start} -> {operators}{self._end(reader, 'pre', 'in', into)}"
 
     def _boundary(self, level: Way, direction: Direction) -> Iterator[str]:
         inside = self.flow.tasks[level].inside
         for way, port in self._used(level):
-            if way == direction:
-                task, inner = inside[way, port]
-                outside = self.ports[(level, ""), way, port]
-                end = self._end((*level, task), "pre" if way == "in" else "post", way, inner)
-                turns = self._turns((level, way, port))
-                if self.flow.tasks[*level, task].graph is None:
-                    turns += self._turns(((*level, task), way, inner))
-                yield f"{outside} -> {turns}{end}" if way == "in" else f"{end} -> {turns}{outside}"
+            if way != direction:
+                continue
+            task, inner = inside[way, port]
+            member = (*level, task)
+            outside = self.ports[(level, ""), way, port]
+            turns = self._turns((level, way, port))
+            if self.flow.tasks[member].graph is None:
+                turns += self._turns((member, way, inner))
+            if way == "in":
+                yield f"{outside} -> {turns}{self._end(member, 'pre', way, inner)}"
+            else:
+                yield f"{self._end(member, 'post', way, inner)} -> {turns}{outside}"
 
     def _turns(self, place: Place) -> str:
         """The operator on an arrow that passes the border of a loop."""
         turns = self.flow.turns.get(place)
         if turns is None or turns.count == 1:
             return ""
-        tokens = f" of {turns.tokens}" if turns.tokens > 1 else ""
+        tokens = ""
+        if turns.tokens > 1:
+            tokens = f" of {turns.tokens}"
         return f"{turns.word} {turns.count}{tokens} -> "
 
     def _end(self, way: Way, role: Role, direction: Direction, port: str) -> str:
         """An end of an arrow; its port is named if there are several. An external task begins and
         ends elsewhere."""
-        part: Part = (way, role if (way, role) in self._parts(way) else "")
+        part: Part = (way, role)
+        if part not in self._parts(way):
+            part = (way, "")
         instance = self.instances[part]
         own = [p for d, p in self._used(way) if d == direction]
         if port and len(own) > 1:
@@ -459,35 +512,48 @@ class _Texts:
             'between firings belongs to one instance."""',
         ]
         for declaration, parts in stubs:
-            name = self.names[declaration]
-            items = self._items(declaration)
-            ports = [i.split()[1].rstrip(":") for i in items if i.startswith("in ")]
-            given = [p.name for p in _given(declaration)]
-            returns = [i.removeprefix("out ") for i in items if i.startswith("out ")]
-            said = [self._origin(parts)] + ([f"Returns {', '.join(returns)}."] if returns else [])
-            stop = f'raise NotImplementedError("{name} is a stub")'
-            if declaration.content[-1] is False:
-                both = ", ".join([*ports, *given])
-                lines += [
-                    "",
-                    "",
-                    f"def {name}({both}):",
-                    f'    """{" ".join(said)}"""',
-                    f"    {stop}",
-                ]
-                continue
-            lines += ["", "", f"class {name}:", f'    """{" ".join(said)}"""', ""]
-            if given:
-                lines += [f"    def __init__(self, {', '.join(given)}):"]
-                lines += [*(f"        self.{p} = {p}" for p in given), ""]
-            lines += [f"    def __call__({', '.join(['self', *ports])}):", f"        {stop}"]
-        return "\n".join(lines) + "\n" if stubs else ""
+            lines += ["", "", *self._stub(declaration, parts)]
+        if stubs:
+            return "\n".join(lines) + "\n"
+        return ""
+
+    def _stub(self, declaration: Declaration, parts: list[Part]) -> Iterator[str]:
+        """The lines of a function, or of a class for a task that keeps state."""
+        name = self.names[declaration]
+        items = self._items(declaration)
+        inputs = [i.split()[1].rstrip(":") for i in items if i.startswith("in ")]
+        outputs = [i.removeprefix("out ") for i in items if i.startswith("out ")]
+        parameters = [p.name for p in _given(declaration)]
+        doc = self._origin(parts)
+        if outputs:
+            doc += f" Returns {', '.join(outputs)}."
+        stop = f'raise NotImplementedError("{name} is a stub")'
+        if declaration.content[-1] is False:
+            yield f"def {name}({', '.join([*inputs, *parameters])}):"
+            yield f'    """{doc}"""'
+            yield f"    {stop}"
+            return
+        yield f"class {name}:"
+        yield f'    """{doc}"""'
+        yield ""
+        if parameters:
+            yield f"    def __init__(self, {', '.join(parameters)}):"
+            for parameter in parameters:
+                yield f"        self.{parameter} = {parameter}"
+            yield ""
+        yield f"    def __call__({', '.join(['self', *inputs])}):"
+        yield f"        {stop}"
 
 
 # -- words -----------------------------------------------------------------------------------------
 def _block(kind: str, name: str, items: list[str]) -> str:
-    line = f"{kind} {name} {{ {'   '.join(items)} }}" if items else f"{kind} {name} {{ }}"
-    return line if len(line) <= WIDEST else "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"
+    inside = ""
+    if items:
+        inside = "   ".join(items) + " "
+    line = f"{kind} {name} {{ {inside}}}"
+    if len(line) <= WIDEST:
+        return line
+    return "\n    ".join([f"{kind} {name} {{", *items]) + "\n}"
 
 
 def _code(declaration: Declaration) -> CalledFunction | None:
@@ -496,7 +562,9 @@ def _code(declaration: Declaration) -> CalledFunction | None:
 
 
 def _given(declaration: Declaration) -> tuple[GivenParameter, ...]:
-    found = declaration.content[2] if declaration.kind == "task" else ()
+    if declaration.kind != "task":
+        return ()
+    found = declaration.content[2]
     assert isinstance(found, tuple)
     return found
 
@@ -509,17 +577,19 @@ def _parameters(declaration: Declaration) -> str:
             said.append(f"{parameter.name}: int = {parameter.value}")
         else:
             said.append(f"{parameter.name}: float = {float(parameter.value)!r}")
-    return f"({', '.join(said)})" if said else ""
+    if said:
+        return f"({', '.join(said)})"
+    return ""
 
 
 def _chains(arrows: Iterable[str]) -> list[str]:
     """Arrows that continue each other on one line."""
     found = list(arrows)
-    starts = Counter(a.partition(" -> ")[0] for a in found)
-    ends = Counter(a.rpartition(" -> ")[2] for a in found)
-    for joint in [e for e in ends if ends[e] == starts[e] == 1]:
-        first = next(c for c in found if c.rpartition(" -> ")[2] == joint)
-        then = next(c for c in found if c.partition(" -> ")[0] == joint)
+    starts = Counter(map(_start, found))
+    ends = Counter(map(_last, found))
+    for joint in [end for end in ends if ends[end] == starts[end] == 1]:
+        first = next(arrow for arrow in found if _last(arrow) == joint)
+        then = next(arrow for arrow in found if _start(arrow) == joint)
         joined = f"{first} -> {then.partition(' -> ')[2]}"
         if first != then and len(joined) <= WIDEST:  # they are equal where a cycle closes
             found[found.index(first)] = joined
@@ -527,15 +597,40 @@ def _chains(arrows: Iterable[str]) -> list[str]:
     return found
 
 
+def _start(arrow: str) -> str:
+    return arrow.partition(" -> ")[0]
+
+
+def _last(arrow: str) -> str:
+    return arrow.rpartition(" -> ")[2]
+
+
+def _numbered_prefix(name: str) -> str:
+    """The beginning of a name up to its first number and `_`; empty if there is none."""
+    found = re.match(r".*?\d_", name)
+    if found is None:
+        return ""
+    return found.group()
+
+
 def _bare(name: str) -> str:
     found = _NUMBERED.fullmatch(name)
-    return found.group(1) if found and found.group(1) else name
+    if found and found.group(1):
+        return found.group(1)
+    return name
 
 
 def _suffix(names: tuple[str, ...]) -> str:
     """The number that all these names end with, with its `_`."""
-    ends = {m.group() if (m := re.search(r"_?\d+$", name)) else "" for name in names}
-    return ends.pop() if len(ends) == 1 else ""
+    ends = set()
+    for name in names:
+        found = re.search(r"_?\d+$", name)
+        if found is None:
+            return ""
+        ends.add(found.group())
+    if len(ends) == 1:
+        return ends.pop()
+    return ""
 
 
 def in_units(ns: Fraction) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import PurePath
 from statistics import median
@@ -59,55 +59,44 @@ class TaskTimes:
     def entries(self, content_hash: str, given: Given) -> Iterator[ProfileEntry]:
         """An entry for each kind of processor that can run the task, or layers of it."""
         further = next((given[n] for n in self.names if n in given), {})
-        for kind in (k for k in _ORDER if k in further or k in self.costs):
-            more = kind in further
-            layers: tuple[LayerTime, ...] = ()
-            if more:
-                said, cost = (
-                    "given",
-                    HopesLayerTime(Fraction(further[kind]), Fraction(further[kind])),
-                )
-            else:
-                said, cost = f"hopes {self.file}", self.costs[kind]
-                layers = tuple(
-                    LayerTime(name, float(each.value)) for name, each in self.layers.get(kind, ())
-                )
-            mean, worst = round(cost.value), round(cost.worst)
-            estimated = kind in self.estimated and not more
-            yield ProfileEntry(
-                kind,
-                self.task,
-                said,
-                content_hash,
-                "",
-                0,
-                mean,
-                0,
-                worst,
-                worst,
-                estimated=estimated,
-                layers=layers,
-            )
+        for kind in _ORDER:
+            if kind in further:
+                ns = Fraction(further[kind])
+                yield self._entry(kind, "given", content_hash, HopesLayerTime(ns, ns))
+            elif kind in self.costs:
+                entry = self._entry(kind, f"hopes {self.file}", content_hash, self.costs[kind])
+                layers = []
+                for name, each in self.layers.get(kind, ()):
+                    layers.append(LayerTime(name, float(each.value)))
+                yield replace(entry, estimated=kind in self.estimated, layers=tuple(layers))
+
+    def _entry(
+        self, kind: str, source: str, content_hash: str, cost: HopesLayerTime
+    ) -> ProfileEntry:
+        mean, worst = round(cost.value), round(cost.worst)
+        return ProfileEntry(kind, self.task, source, content_hash, "", 0, mean, 0, worst, worst)
 
 
 def profile_of(
     platform: str, host: str, times: tuple[TaskTimes, ...], hashes: Mapping[str, str], given: Given
 ) -> Profile:
     """The profile of a platform; `hashes` are the content hashes of tasks."""
-    return Profile(
-        platform, host, tuple(e for t in times for e in t.entries(hashes[t.task], given))
-    )
+    entries: list[ProfileEntry] = []
+    for of_task in times:
+        entries += of_task.entries(hashes[of_task.task], given)
+    return Profile(platform, host, tuple(entries))
 
 
 def check_types(costs: Iterable[Costs], board: HopesBoard, say: HopesCollector) -> None:
     """Types of processors that the board does not have are faults, each reported once."""
     seen: set[str] = set()
-    for type_name, cost in (pair for found in costs for pair in found.items()):
-        if type_name not in seen and board.kind_of(type_name) is None and cost.span is not None:
-            there = [p.type for p in board.pools]
-            help_text = did_you_mean(type_name, there) or f"there is {one_of(there)}"
-            say.fault(f"there is no type of processor {shown(type_name)}", cost.span, help_text)
-        seen.add(type_name)
+    for of_task in costs:
+        for type_name, cost in of_task.items():
+            if type_name not in seen and board.kind_of(type_name) is None and cost.span is not None:
+                there = [p.type for p in board.pools]
+                help_text = did_you_mean(type_name, there) or f"there is {one_of(there)}"
+                say.fault(f"there is no type of processor {shown(type_name)}", cost.span, help_text)
+            seen.add(type_name)
 
 
 def times_of(
@@ -124,17 +113,14 @@ def times_of(
     Tasks without any times are included: the user may give them.
     """
     found = []
-    for way, task in ((w, t) for w, t in tasks.items() if t.kind in ("task", "network")):
+    for way, task in tasks.items():
+        if task.kind not in ("task", "network"):
+            continue
         full = "_".join(way)
         network = networks.get(way)
         if network is None:
-            bare = re.sub(r"^.*?\d_", "", way[-1]) if len(way) > 1 else way[-1]
-            costs = {
-                t: c
-                for t, c in own.get(full, {}).items()
-                if not task.kinds or board.kind_of(t) in task.kinds
-            }
-            found.append(_plain(names[way, ""], (full, way[-1], bare), costs, board))
+            costs = _able(own.get(full, {}), task, board)
+            found.append(_plain(names[way, ""], (full, way[-1], _bare(way)), costs, board))
             continue
         parts: tuple[tuple[Part, str | None], ...] = (
             ((way, "pre"), network.pre),
@@ -146,6 +132,20 @@ def times_of(
                 found.append(_plain(names[part], known, network.times.get(layer, {}), board))
         found.append(_network(names[way, ""], (full, task.name), network, board, say))
     return tuple(sorted(found, key=lambda t: t.task))
+
+
+def _able(costs: Costs, task: HopesTask, board: HopesBoard) -> Costs:
+    """The times on processors that a task may run on."""
+    if not task.kinds:
+        return costs
+    return {name: cost for name, cost in costs.items() if board.kind_of(name) in task.kinds}
+
+
+def _bare(way: Way) -> str:
+    """The name of a task inside a composite without the number of a copy."""
+    if len(way) > 1:
+        return re.sub(r"^.*?\d_", "", way[-1])
+    return way[-1]
 
 
 def _plain(name: str, others: tuple[str, ...], costs: Costs, board: HopesBoard) -> TaskTimes:
@@ -178,43 +178,49 @@ def _network(
             layers.setdefault(kind, []).append((layer, cost))
         if not costs:
             nowhere.append(layer)
-    sums = {
-        kind: HopesLayerTime(
-            sum((c.value for _, c in found), Fraction(0)),
-            sum((c.worst for _, c in found), Fraction(0)),
-        )
-        for kind, found in layers.items()
-    }
-    estimated = set()
+    sums = {kind: _sum(cost for _, cost in of_kind) for kind, of_kind in layers.items()}
+    estimated: frozenset[str] = frozenset()
+    file = ""
     profile = network.profile
     if profile is not None:
+        file = profile.name
         for layer in nowhere:
             message = f"a layer of {shown(network.name)} can run nowhere by its profile"
             say.warn_together(layer, message, start_of(profile))
         ratio = _ratio(dict(layers.get("gpu", ())), dict(layers.get("dla", ())))
         if ratio is not None:
-            estimated.add("dla")
+            estimated = frozenset({"dla"})
             message = (
                 f"the times of {shown(network.name)} on a DLA look computed: about {ratio:.2f}"
                 " times those on a GPU"
             )
             say.warn(message, start_of(profile), "they are marked as estimated")
-    fixed = {kind: tuple(found) for kind, found in layers.items()}
-    file = profile.name if profile is not None else ""
-    return TaskTimes(
-        name, tuple(dict.fromkeys((name, *others))), file, sums, fixed, frozenset(estimated)
-    )
+    fixed = {kind: tuple(of_kind) for kind, of_kind in layers.items()}
+    return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, sums, fixed, estimated)
+
+
+def _sum(costs: Iterable[HopesLayerTime]) -> HopesLayerTime:
+    value = worst = Fraction(0)
+    for cost in costs:
+        value += cost.value
+        worst += cost.worst
+    return HopesLayerTime(value, worst)
 
 
 def _ratio(gpu: Mapping[str, HopesLayerTime], dla: Mapping[str, HopesLayerTime]) -> float | None:
     """The one ratio of both columns, if most layers have it at a resolution of whole
     microseconds."""
-    pairs = [(float(gpu[n].value), float(dla[n].value)) for n in dla if n in gpu and gpu[n].value]
+    pairs = []
+    for n in dla:
+        if n in gpu and gpu[n].value:
+            pairs.append((float(gpu[n].value), float(dla[n].value)))
     if len(pairs) < _FEWEST:
         return None
     ratio = median(slow / fast for fast, slow in pairs)
     alike = sum(abs(slow - ratio * fast) <= max(1500.0, 0.01 * slow) for fast, slow in pairs)
-    return ratio if alike >= _SCALED * len(pairs) else None
+    if alike >= _SCALED * len(pairs):
+        return ratio
+    return None
 
 
 # -- further times ---------------------------------------------------------------------------------
@@ -224,48 +230,57 @@ def read_times(path: str, data: bytes, times: tuple[TaskTimes, ...]) -> dict[str
     A kind that is missing cannot run the task. Names are those of `TaskTimes`; a text called
     `comment` may stand among them. Raises Errors.
     """
-
-    def fault(message: str, at: str = "", help_text: str = "") -> Diagnostic:
-        lines = data.decode(errors="replace").splitlines()
-        line = next((n for n, text in enumerate(lines, 1) if at and json.dumps(at) in text), 1)
-        return Diagnostic(FAULTY, message, Span(path, line, 1, line, 1), help=help_text)
-
-    form = 'write {"TASK": {"cpu": 1200, "gpu": 300}}, in microseconds'
+    reader = _TimesReader(path, data)
     try:
         document = parse(data)
     except ValueError as error:
-        raise Errors([fault(f"this is {error}")]) from error
+        raise Errors([reader.fault(f"this is {error}")]) from error
     if not isinstance(document, dict):
-        raise Errors([fault("this holds no times of tasks", help_text=form)])
+        raise Errors([reader.fault("this holds no times of tasks", help_text=_FORM)])
     known = {name for t in times for name in t.names}
-    faults: list[Diagnostic] = []
     found: dict[str, dict[str, int]] = {}
+    faults = []
     for name, kinds in document.items():
         if name == "comment":
             continue
         if name not in known:
-            faults.append(fault(f"there is no task {shown(name)}", name, did_you_mean(name, known)))
+            message = f"there is no task {shown(name)}"
+            faults.append(reader.fault(message, name, did_you_mean(name, known)))
         if not isinstance(kinds, dict):
-            faults.append(fault(f"{shown(name)} has no times by kind of processor", name, form))
+            message = f"{shown(name)} has no times by kind of processor"
+            faults.append(reader.fault(message, name, _FORM))
             continue
         for kind, value in kinds.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if kind not in KINDS:
-                faults.append(
-                    fault(
-                        f"{shown(kind)} is no kind of processor", name, f"there is {one_of(KINDS)}"
-                    )
-                )
-            elif not number or not 0 < value < CANNOT:
-                faults.append(
-                    fault(
-                        f"the time of {shown(name)} on {kind} is no number of microseconds",
-                        name,
-                        form,
-                    )
-                )
+            fault = reader.wrong(name, kind, value)
+            if fault is not None:
+                faults.append(fault)
             else:
                 found.setdefault(name, {})[kind] = round(value * 1000)
     if faults:
         raise Errors(faults)
     return found
+
+
+_FORM = 'write {"TASK": {"cpu": 1200, "gpu": 300}}, in microseconds'
+
+
+@dataclass(frozen=True, slots=True)
+class _TimesReader:
+    path: str
+    data: bytes
+
+    def fault(self, message: str, at: str = "", help_text: str = "") -> Diagnostic:
+        """A fault in the first line that names `at`."""
+        lines = self.data.decode(errors="replace").splitlines()
+        line = next((n for n, text in enumerate(lines, 1) if at and json.dumps(at) in text), 1)
+        return Diagnostic(FAULTY, message, Span(self.path, line, 1, line, 1), help=help_text)
+
+    def wrong(self, name: str, kind: str, value: object) -> Diagnostic | None:
+        """The fault of a time; None if it is a number of microseconds on a kind of processor."""
+        if kind not in KINDS:
+            message = f"{shown(kind)} is no kind of processor"
+            return self.fault(message, name, f"there is {one_of(KINDS)}")
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < CANNOT:
+            return None
+        message = f"the time of {shown(name)} on {kind} is no number of microseconds"
+        return self.fault(message, name, _FORM)

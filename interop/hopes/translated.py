@@ -10,7 +10,7 @@ interprets it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...model.diagnostic import Note, did_you_mean
 from ..names import shown
@@ -47,10 +47,6 @@ def levels_of(root: Element, name: str, say: HopesCollector) -> Element:
     return _Algorithm(root, name, say).level("")
 
 
-def _inside(root: Element, group: str, *tags: str) -> Iterator[Element]:
-    return (node for holder in root.all(group) for node in holder.all(*tags))
-
-
 def _made(
     tag: str, at: Element, attributes: dict[str, str], children: Iterable[Element] = ()
 ) -> Element:
@@ -74,7 +70,7 @@ class _Algorithm:
         self._root, self._name, self._say = root, name, say
         #: The first one of each name.
         self._tasks = {
-            n.attributes.get("name", ""): n for n in reversed([*_inside(root, "tasks", "task")])
+            n.attributes.get("name", ""): n for n in reversed([*root.within("tasks", "task")])
         }
         #: By the full name of a composite, "" for the top: its tasks, in the order of the file.
         self._members: dict[str, list[Element]] = defaultdict(list)
@@ -82,7 +78,7 @@ class _Algorithm:
         self._around: dict[str, tuple[str, ...]] = {}
         self._times: dict[str, Element] = {}
         self._parents: dict[str, str] = {}
-        for node in _inside(root, "tasks", "task"):
+        for node in root.within("tasks", "task"):
             self._parent_of(node)
         for task in self._parents:
             self._place(task)
@@ -90,41 +86,43 @@ class _Algorithm:
         self._maps: dict[str, list[Element]] = defaultdict(list)
         #: The ports of composites that lead to a port inside.
         self._outer: dict[_Port, list[str]] = defaultdict(list)
-        for node in _inside(root, "portMaps", "portMap"):
+        for node in root.within("portMaps", "portMap"):
             self._map(node)
         self._channels: dict[str, list[Element]] = defaultdict(list)
-        for node in _inside(root, "channels", "channel"):
+        for node in root.within("channels", "channel"):
             self._channel(node)
         self._libraries: dict[str, list[Element]] = defaultdict(list)
         self._calls: dict[str, list[Element]] = defaultdict(list)
         self._link_libraries()
-        for node in _inside(root, "headers", "headerFile"):
+        for node in root.within("headers", "headerFile"):
             say.warn_together(
                 node.text, "headers of the whole application are not imported", node.span
             )
 
     def level(self, name: str) -> Element:
         """The tree of a composite, or of the top."""
-        node = self._tasks[name] if name else self._root
-        said = node.attributes.get("subGraphProperty" if name else "property", "")
+        node, key = self._root, "property"
+        if name:
+            node, key = self._tasks[name], "subGraphProperty"
+        kind = node.attributes.get(key, "")
         groups = [
-            ("setting_list", [_made("setting", node, {"TaskGraphProperty": said})]),
+            ("setting_list", [_made("setting", node, {"TaskGraphProperty": kind})]),
             ("task_list", [self._task(n) for n in self._members[name]]),
             ("channel_list", self._channels[name]),
             ("library_list", self._libraries[name]),
             ("taskLibraryConnection_list", self._calls[name]),
             (
                 "libraryLibraryConnection_list",
-                [*_inside(self._root, "libraryConnections", "libraryLibraryConnection")],
+                [*self._root.within("libraryConnections", "libraryLibraryConnection")],
             ),
         ]
         if not name:
             groups += [
                 (
                     "multicast_group_list",
-                    [*map(_group, _inside(node, "multicastGroups", "multicastGroup"))],
+                    [*map(_group, node.within("multicastGroups", "multicastGroup"))],
                 ),
-                ("taskGroupList", [*_inside(node, "taskGroups", "taskGroup")]),
+                ("taskGroupList", [*node.within("taskGroups", "taskGroup")]),
             ]
         return _made(
             "cic_manual",
@@ -175,12 +173,14 @@ class _Algorithm:
             self._say.fault(f"{shown(name)} is inside more than {MOST_LEVELS} composites", span)
         elif not outside:
             self._around[name] = tuple(around)
-            self._members[around[-1] if around else ""].append(self._tasks[name])
+            self._members[_innermost(around)].append(self._tasks[name])
 
     def _local(self, name: str) -> str:
         """The name of a task in its composite."""
-        around = self._around.get(name)
-        return name.removeprefix(f"{around[-1]}_") if around else name
+        around = _innermost(self._around.get(name, ()))
+        if around:
+            return name.removeprefix(f"{around}_")
+        return name
 
     # -- tasks -------------------------------------------------------------------------------------
     def _task(self, node: Element) -> Element:
@@ -201,18 +201,9 @@ class _Algorithm:
             _made("control", node, {}, [_made("control_params", node, {}, node.all("parameter"))])
         )
         groups += node.all("mtm")
-        groups += [
-            _made(
-                "HardwareDependency",
-                n,
-                {},
-                [_made("hardware", h, _values(h.attributes, _HARDWARE)) for h in n.all("hardware")],
-            )
-            for n in node.all("hardwareDependency")
-        ]
-        groups += [
-            _made("faultTolerance", n, {"enable": "Yes"}) for n in node.all("faultTolerance")
-        ]
+        groups += map(_dependency, node.all("hardwareDependency"))
+        for n in node.all("faultTolerance"):
+            groups.append(_made("faultTolerance", n, {"enable": "Yes"}))
         if node.attributes.get("hasSubGraph") == "Yes":
             groups.append(self.level(name))
         for parallel in node.all("dataParallel"):
@@ -229,43 +220,42 @@ class _Algorithm:
         for loop in node.all("loopStructure"):
             yield _parameter(loop, "LoopType", loop.attributes.get("type", "").upper())
             yield _parameter(loop, "LoopCount", loop.attributes.get("loopCount", ""))
-            ends = loop.attributes.get("designatedTask", "")
-            if ends and ends not in self._tasks:
-                message = f"there is no task {shown(ends)} that may end the loop {shown(name)}"
-                self._say.fault(message, loop.span, did_you_mean(ends, self._tasks))
+            self._check_end(loop, name)
         for external in node.all("externalConfig"):
             for key in ("networkFile", "architectureFile", "profileFile", "mappingFile"):
                 yield _parameter(external, key, external.attributes.get(key, ""))
         if any(node.all("hardwareDependency")):
             yield _parameter(node, "IsHardwareDependent", "Yes")
-        times = self._times.get(name)
-        if times is None:
-            return
-        if "priority" in times.attributes:
-            yield _parameter(times, "Priority", times.attributes["priority"])
-        for tag, key in (("period", "Period"), ("deadline", "Deadline")):
-            for time in times.all(tag):
-                yield _parameter(time, key, time.attributes.get("value", ""))
-                yield _parameter(time, f"{key}Unit", time.attributes.get("metric", "us"))
+        if name in self._times:
+            yield from _of_mode(self._times[name])
+
+    def _check_end(self, loop: Element, name: str) -> None:
+        """The task that may end a loop exists."""
+        task = loop.attributes.get("designatedTask", "")
+        if task and task not in self._tasks:
+            message = f"there is no task {shown(task)} that may end the loop {shown(name)}"
+            self._say.fault(message, loop.span, did_you_mean(task, self._tasks))
+
+    def _known(self, task: str, node: Element) -> bool:
+        """Does a task exist? If not, that is a fault."""
+        if task in self._tasks:
+            return True
+        message = f"there is no task {shown(task)}"
+        self._say.fault(message, node.span, did_you_mean(task, self._tasks))
+        return False
 
     def _modes(self) -> None:
         """Periods, deadlines and priorities: those of one mode of the application."""
-        modes = [*_inside(self._root, "modes", "mode")]
-        chosen = next(
-            (m for m in modes if m.attributes.get("name") == "Default"), modes[0] if modes else None
-        )
-        if chosen is None:
+        modes = [*self._root.within("modes", "mode")]
+        if not modes:
             return
+        chosen = next((m for m in modes if m.attributes.get("name") == "Default"), modes[0])
         if len(modes) > 1:
             name = shown(chosen.attributes.get("name", ""))
             self._say.warn(f"of several modes of the application, {name} is taken", chosen.span)
         for node in chosen.all("task"):
             task = self._say.attribute(node, "name")
-            if task is not None and task not in self._tasks:
-                self._say.fault(
-                    f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks)
-                )
-            elif task is not None:
+            if task is not None and self._known(task, node):
                 self._times[task] = node
         for node in chosen.all("taskGroup"):
             self._say.warn_together(
@@ -275,31 +265,31 @@ class _Algorithm:
             )
 
     def _port(self, node: Element, task: str, ports: dict[str, list[Element]]) -> None:
-        said = [self._say.attribute(node, key) for key in ("name", "direction", "sampleSize")]
-        name, direction, size = (text or "" for text in said)
-        if None in said:
+        stated = self._say.attributes(node, "name", "direction", "sampleSize")
+        if stated is None:
             return
+        name, direction, size = stated
         if direction not in ports:
             message = f"the direction of port {shown(f'{task}.{name}')} is {shown(direction)}"
             self._say.fault(message, node.span, "there is input and output")
             return
         rates = [*node.all("rate")]
-        vary = "Variable" if not rates else "Fixed"
-        kind = node.attributes.get("type", "fifo")
-        made = {"name": name, "type": kind, "sample_size": size, "sample_rate": vary}
-        made["sampleType"] = node.attributes.get("sampleType", "")
+        made = {
+            "name": name,
+            "type": node.attributes.get("type", "fifo"),
+            "sample_size": size,
+            "sample_rate": "Fixed" if rates else "Variable",
+            "sampleType": node.attributes.get("sampleType", ""),
+        }
         ports[direction].append(_made("port", node, made, rates))
 
     # -- composites --------------------------------------------------------------------------------
     def _map(self, node: Element) -> None:
-        said = [self._say.attribute(node, key) for key in ("task", "port", "direction")]
-        task, port, direction = (text or "" for text in said)
-        if None in said:
+        stated = self._say.attributes(node, "task", "port", "direction")
+        if stated is None:
             return
-        if task not in self._tasks:
-            self._say.fault(
-                f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks)
-            )
+        task, port, direction = stated
+        if not self._known(task, node):
             return
         child = node.attributes.get("childTask", "")
         inside = {n.attributes["name"] for n in self._members[task]}
@@ -324,31 +314,11 @@ class _Algorithm:
 
     # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> None:
-        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize", "size": "size"}
-        said = _values(node.attributes, names)
         for source in node.all("src"):
             for destination in node.all("dst"):
                 first, second = self._end(source), self._end(destination)
-                if first is None or second is None:
-                    continue
-                around = [self._around[name] for name, _ in (first, second)]
-                shared = next(
-                    (i for i, (a, b) in enumerate(zip(*around, strict=False)) if a != b),
-                    min(map(len, around)),
-                )
-                out, into = (
-                    self._up(first, "output", shared, node),
-                    self._up(second, "input", shared, node),
-                )
-                if out is not None and into is not None:
-                    ends = {
-                        "src_task": out[0],
-                        "src_port": out[1],
-                        "dst_task": into[0],
-                        "dst_port": into[1],
-                    }
-                    level = around[0][shared - 1] if shared else ""
-                    self._channels[level].append(_made("channel", node, {**ends, **said}))
+                if first is not None and second is not None:
+                    self._connect(node, first, second)
         for tag in ("src", "dst"):
             if not any(node.all(tag)):
                 self._say.fault(
@@ -357,17 +327,36 @@ class _Algorithm:
                     f'write `<{tag} task="..." port="..."/>`',
                 )
 
+    def _connect(self, node: Element, first: tuple[str, str], second: tuple[str, str]) -> None:
+        """A channel between two tasks, on the innermost level that holds both."""
+        around = [self._around[task] for task, _ in (first, second)]
+        shared = []
+        for level, other in zip(*around, strict=False):
+            if level != other:
+                break
+            shared.append(level)
+        out = self._up(first, "output", len(shared), node)
+        into = self._up(second, "input", len(shared), node)
+        if out is None or into is None:
+            return
+        ends = {
+            "src_task": out[0],
+            "src_port": out[1],
+            "dst_task": into[0],
+            "dst_port": into[1],
+        }
+        names = {"initialDataSize": "init_size", "sampleSize": "sampleSize", "size": "size"}
+        made = _made("channel", node, ends | _values(node.attributes, names))
+        self._channels[_innermost(shared)].append(made)
+
     def _end(self, node: Element) -> tuple[str, str] | None:
         task, port = self._say.attribute(node, "task"), self._say.attribute(node, "port")
-        if task is None or port is None:
-            return None
-        if task not in self._tasks:
-            self._say.fault(
-                f"there is no task {shown(task)}", node.span, did_you_mean(task, self._tasks)
-            )
+        if task is None or port is None or not self._known(task, node):
             return None
         # the fault of its place is reported elsewhere
-        return (task, port) if task in self._around else None
+        if task in self._around:
+            return (task, port)
+        return None
 
     def _up(
         self, end: tuple[str, str], direction: str, level: int, node: Element
@@ -392,39 +381,58 @@ class _Algorithm:
     def _link_libraries(self) -> None:
         """Each library is placed where its first user is, and is visible on all other levels with
         users."""
-        known = {
-            n.attributes.get("name", ""): n for n in _inside(self._root, "libraries", "library")
+        libraries = {
+            n.attributes.get("name", ""): n for n in self._root.within("libraries", "library")
         }
         seen: set[tuple[str, str]] = set()
-        for node in _inside(self._root, "libraryConnections", "taskLibraryConnection"):
-            said = [
-                self._say.attribute(node, key)
-                for key in ("masterTask", "masterPort", "slaveLibrary")
-            ]
-            task, port, library = (text or "" for text in said)
-            if None in said:
+        for node in self._root.within("libraryConnections", "taskLibraryConnection"):
+            stated = self._say.attributes(node, "masterTask", "masterPort", "slaveLibrary")
+            if stated is None:
                 continue
-            for name, there in ((task, self._tasks), (library, known)):
-                if name not in there:
-                    what = "task" if there is self._tasks else "library"
-                    self._say.fault(
-                        f"there is no {what} {shown(name)}", node.span, did_you_mean(name, there)
-                    )
-            if library in known and task in self._around:
-                level = self._around[task][-1] if self._around[task] else ""
+            task, port, library = stated
+            self._known(task, node)
+            if library not in libraries:
+                message = f"there is no library {shown(library)}"
+                self._say.fault(message, node.span, did_you_mean(library, libraries))
+            elif task in self._around:
+                level = _innermost(self._around[task])
                 made = {"src_task": self._local(task), "src_port": port, "dst_library": library}
                 self._calls[level].append(_made("taskLibraryConnection", node, made))
                 if (level, library) not in seen:
-                    self._libraries[level].append(_library(known[library]))
+                    self._libraries[level].append(_library(libraries[library]))
                 seen.add((level, library))
         used = {library for _, library in seen}
-        self._libraries[""] += [_library(node) for name, node in known.items() if name not in used]
+        for name, node in libraries.items():
+            if name not in used:
+                self._libraries[""].append(_library(node))
+
+
+def _innermost(around: Sequence[str]) -> str:
+    """The composite that a task is in; "" for the top."""
+    if around:
+        return around[-1]
+    return ""
+
+
+def _dependency(node: Element) -> Element:
+    places = [_made("hardware", h, _values(h.attributes, _HARDWARE)) for h in node.all("hardware")]
+    return _made("HardwareDependency", node, {}, places)
+
+
+def _of_mode(times: Element) -> Iterator[Element]:
+    """Priority, period and deadline of a task in a mode of the application."""
+    if "priority" in times.attributes:
+        yield _parameter(times, "Priority", times.attributes["priority"])
+    for tag, key in (("period", "Period"), ("deadline", "Deadline")):
+        for time in times.all(tag):
+            yield _parameter(time, key, time.attributes.get("value", ""))
+            yield _parameter(time, f"{key}Unit", time.attributes.get("metric", "us"))
 
 
 def _library(node: Element) -> Element:
-    config = [
-        _parameter(node, key, value) for key, value in _values(node.attributes, _LIBRARY).items()
-    ]
+    config = []
+    for key, value in _values(node.attributes, _LIBRARY).items():
+        config.append(_parameter(node, key, value))
     return _made(
         "library",
         node,

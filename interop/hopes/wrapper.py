@@ -19,7 +19,7 @@ from ...model.types import DTYPES
 from ..names import identifiers, refused_words, shown
 from .code import CalledLibrary, HopesSource, header
 from .counts import Place, loops_around
-from .design import HopesPort, Parameter, Way
+from .design import Direction, HopesPort, Parameter, Way
 from .groups import Flow
 
 _C_WORDS = """
@@ -66,13 +66,15 @@ class Wrapped:
 def wrapped(project: str, stem: str, sources: Mapping[Way, HopesSource], flow: Flow) -> Wrapped:
     """The C tasks of a text that is called `stem`."""
     folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", stem) + "_c"
-    paths = (PurePosixPath(path) for source in sources.values() for path in source.files)
-    taken = {path.stem for path in paths if len(path.parts) == 1 and path.suffix in (".c", ".cpp")}
-    names = identifiers(("_".join(way) for way in sources), "task", {*_C_WORDS.split(), *taken})
+    reserved = {*_C_WORDS.split(), *_units(sources.values())}
+    names = identifiers(("_".join(way) for way in sources), "task", reserved)
     called: dict[Way, CalledFunction] = {}
-    files: dict[str, str | bytes] = {f"{folder}/cic.h": header()} if sources else {}
+    files: dict[str, str | bytes] = {}
+    if sources:
+        files[f"{folder}/cic.h"] = header()
     for (way, source), name in zip(sources.items(), names, strict=True):
-        path = f"{folder}/{name}.cpp" if source.cpp else f"{folder}/{name}.c"
+        ending = ".cpp" if source.cpp else ".c"
+        path = f"{folder}/{name}{ending}"
         called[way] = CalledFunction(
             f"{path}:{name}_go", source.file, _parameters(way, source, flow)
         )
@@ -80,6 +82,15 @@ def wrapped(project: str, stem: str, sources: Mapping[Way, HopesSource], flow: F
     for source in sources.values():
         files |= {f"{folder}/{path}": data for path, data in source.files.items()}
     return Wrapped(called, files, folder)
+
+
+def _units(sources: Iterable[HopesSource]) -> Iterator[str]:
+    """The names of C files in the folder of the project itself."""
+    for source in sources:
+        for file in source.files:
+            path = PurePosixPath(file)
+            if len(path.parts) == 1 and path.suffix in (".c", ".cpp"):
+                yield path.stem
 
 
 def given(
@@ -98,12 +109,12 @@ def given(
 
 def _parameters(way: Way, source: HopesSource, flow: Flow) -> tuple[GivenParameter, ...]:
     """Parameters of the task, and those of composites around it that its code uses."""
-    above = [
-        (way[:n], p) for n in range(len(way) - 1, 0, -1) for p in flow.tasks[way[:n]].parameters
-    ]
-    return given(
-        way, flow.tasks[way].parameters, ((w, p) for w, p in above if p.name in source.words)
-    )
+    above = []
+    for n in range(len(way) - 1, 0, -1):
+        for parameter in flow.tasks[way[:n]].parameters:
+            if parameter.name in source.words:
+                above.append((way[:n], parameter))
+    return given(way, flow.tasks[way].parameters, above)
 
 
 # -- a file ----------------------------------------------------------------------------------------
@@ -117,7 +128,8 @@ def _file(
         " there. */"
     )
     yield from _definitions(way, source, flow, called)
-    yield from (f'#include "{path}"' for path in source.further)
+    for path in source.further:
+        yield f'#include "{path}"'
     yield '#include "cic.h"'
     for link in source.links:
         yield f"static void {_start(link)}(void), {_end(link)}(void);"
@@ -125,8 +137,10 @@ def _file(
     yield from _functions(way, source, flow, called, function, libraries)
     for link in source.links:
         yield from _library(link, link in libraries)
-    yield from (f'#include "{path}"' for path in (*source.headers, source.file))
-    yield from (_COMPLETED[word] for word in source.lacks)
+    for path in (*source.headers, source.file):
+        yield f'#include "{path}"'
+    for word in source.lacks:
+        yield _COMPLETED[word]
 
 
 def _definitions(
@@ -169,7 +183,8 @@ def _functions(
         yield f"    cic_parameters[{i}].value = (double)given->{g.name};"
     if not called.parameters:
         yield "    (void)given;"
-    yield from (f"    {_start(link)}();" for link in libraries)
+    for link in libraries:
+        yield f"    {_start(link)}();"
     yield "    return cic_start();"
     yield "}"
     yield ""
@@ -184,7 +199,8 @@ def _functions(
     yield "{"
     yield "    (void)state;"
     yield "    cic_end();"
-    yield from (f"    {_end(link)}();" for link in libraries)
+    for link in libraries:
+        yield f"    {_end(link)}();"
     yield "}"
     yield ""
     yield f"const char *{function}_error(void *state) {{ return (void)state, cic_said; }}"
@@ -203,7 +219,8 @@ def _library(link: CalledLibrary, first: bool) -> Iterator[str]:
         yield f"/* Library {_comment(link.library.name)}. */"
         yield f"#define LIBFUNC(type, function, ...) type {prefix}##function(__VA_ARGS__)"
         yield f"#define LIBCALL_this(function, ...) {prefix}##function(__VA_ARGS__)"
-        yield from (f'#include "{path}"' for path in link.files)
+        for path in link.files:
+            yield f'#include "{path}"'
         yield "#undef LIBFUNC"
         yield "#undef LIBCALL_this"
         yield f"static void {_start(link)}(void) {{ {prefix}init(); }}"
@@ -232,6 +249,14 @@ def _pointer(way: Way, port: HopesPort, flow: Flow) -> str:
     return f"{const}{DTYPES[dtype][0]} *"
 
 
+#: Macros for the ports of a task, outputs and inputs.
+_Macros = dict[Direction, str]
+_PLAIN: _Macros = {"out": "CIC_OUT", "in": "CIC_IN"}
+_BACK: _Macros = {"out": "CIC_NEXT", "in": "CIC_SHARED"}
+_TURNS: _Macros = {"out": "CIC_LAST", "in": "CIC_SHARED"}
+_BUFFERS: _Macros = {"out": "CIC_NEWEST", "in": "CIC_SEEN"}
+
+
 def _ports(way: Way, flow: Flow, source: HopesSource) -> Iterator[tuple[str, HopesPort]]:
     """The entry of each port in the table: its name in HOPES, and the bytes of a firing."""
     for (direction, name), port in flow.tasks[way].ports.items():
@@ -240,23 +265,22 @@ def _ports(way: Way, flow: Flow, source: HopesSource) -> Iterator[tuple[str, Hop
         if token is None:
             yield f"CIC_LOOSE({_text(name)})", port
             continue
+        size = token.bytes * token.rate
         if name in source.held and direction == "in":
-            yield (
-                (
-                    f"CIC_HELD({_text(name)}, {token.bytes * token.rate},"
-                    f" {token.bytes * source.held[name]})"
-                ),
-                port,
-            )
-            continue
-        kind = "CIC_OUT" if direction == "out" else "CIC_IN"
-        if place in flow.back:
-            kind = "CIC_NEXT" if direction == "out" else "CIC_SHARED"
-        elif _in_turns(place, flow):
-            kind = "CIC_LAST" if direction == "out" else "CIC_SHARED"
-        elif place in flow.buffers:
-            kind = "CIC_NEWEST" if direction == "out" else "CIC_SEEN"
-        yield f"{kind}({_text(name)}, {token.bytes * token.rate})", port
+            yield f"CIC_HELD({_text(name)}, {size}, {token.bytes * source.held[name]})", port
+        else:
+            yield f"{_macros(place, flow)[direction]}({_text(name)}, {size})", port
+
+
+def _macros(place: Place, flow: Flow) -> _Macros:
+    """The macros for a port: what becomes of tokens that a firing does not move."""
+    if place in flow.back:
+        return _BACK
+    if _in_turns(place, flow):
+        return _TURNS
+    if place in flow.buffers:
+        return _BUFFERS
+    return _PLAIN
 
 
 def _in_turns(place: Place, flow: Flow) -> bool:
@@ -267,13 +291,14 @@ def _in_turns(place: Place, flow: Flow) -> bool:
             return True
         way, direction, name = place
         level = way[:-1]
-        inside = flow.tasks[level].inside.items() if level else ()
-        outer = next(
-            (p for (d, p), end in inside if d == direction and end == (way[-1], name)), None
-        )
-        if outer is None:
+        if not level:
             return False
-        place = (level, direction, outer)
+        for (of, outer), end in flow.tasks[level].inside.items():
+            if of == direction and end == (way[-1], name):
+                place = (level, direction, outer)
+                break
+        else:
+            return False
 
 
 def _list(name: str, items: list[str]) -> Iterator[str]:
@@ -282,10 +307,13 @@ def _list(name: str, items: list[str]) -> Iterator[str]:
 
 def _text(name: str) -> str:
     """An untrusted name as a string literal of C."""
-    plain = (
-        chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode()
-    )
-    return f'"{"".join(plain)}"'
+    literal = ""
+    for byte in name.encode():
+        if 32 <= byte < 127 and chr(byte) not in '"\\?':
+            literal += chr(byte)
+        else:
+            literal += f"\\{byte:03o}"
+    return f'"{literal}"'
 
 
 def _comment(name: str) -> str:

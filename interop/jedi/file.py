@@ -24,6 +24,7 @@ from .libconfig import (
     Items,
     Scalar,
     Value,
+    by_place,
     intact,
     parse,
     quoted,
@@ -110,12 +111,18 @@ def text_of(instances: Sequence[tuple[JediInstance, Sequence[str]]], remarks: It
         *(f"# {line}" for line in remarks),
         "configs = {",
         f"    instance_num = {quoted(str(len(instances)))};",
+        "    instances = (",
     ]
-    lines.append("    instances = (")
-    for position, (instance, own) in enumerate(instances):
-        lines += ["        {", *(f"            # {line}" for line in own)]
-        lines += [f"            {name} = {value};" for name, value in settings_of(instance)]
-        lines.append("        }" + ("," if position + 1 < len(instances) else ""))
+    for position, (instance, own) in enumerate(instances, 1):
+        lines.append("        {")
+        for line in own:
+            lines.append(f"            # {line}")
+        for name, value in settings_of(instance):
+            lines.append(f"            {name} = {value};")
+        if position < len(instances):
+            lines.append("        },")
+        else:
+            lines.append("        }")
     return "\n".join([*lines, "    );", "};", ""])
 
 
@@ -132,7 +139,8 @@ def settings_of(instance: JediInstance) -> list[tuple[str, str]]:
     said = {"device_num": len(stages), "batch": instance.batch, "pre_thread_num": instance.pre}
     said |= {"post_thread_num": instance.post, "buffer_num": instance.buffers}
     texts = {name: str(number) for name, number in said.items()}
-    texts |= {name: ",".join(map(str, entries)) for name, entries in lists.items()}
+    for name, entries in lists.items():
+        texts[name] = ",".join(map(str, entries))
     data_types = {word: name for name, word in DATA_TYPES.items()}
     if instance.precision:
         texts["data_type"] = data_types[instance.precision]
@@ -144,22 +152,22 @@ def read(path: str, data: bytes) -> Configuration:
     """The instances of a file. Raises Errors (F705, F706) with all faults; NotJedi if nothing
     matches."""
     parsed = parse(path, data, "F705")
-    configs = parsed.root.get("configs") if parsed.root is not None else None
-    inside = configs.value if configs is not None else None
-    if parsed.root is None:
+    root = parsed.root
+    if root is None:
         raise (Errors if b"instances" in data else NotJedi)(parsed.faults)
+    inside = root.value("configs")
     if isinstance(inside, BrokenValue):
         raise Errors(parsed.faults)
-    instances = inside.get("instances") if isinstance(inside, ConfigGroup) else None
+    instances = None
+    if isinstance(inside, ConfigGroup):
+        instances = inside.get("instances")
     if not isinstance(inside, ConfigGroup) or instances is None:
-        raise NotJedi([*parsed.faults, _no_instances(parsed.root, inside)])
+        raise NotJedi([*parsed.faults, _no_instances(root, inside)])
     reader = _Reader(list(parsed.faults))
-    reader.unread(s for s in (*parsed.root.settings, *inside.settings) if s.name not in _FRAME)
+    reader.unread(s for s in (*root.settings, *inside.settings) if s.name not in _FRAME)
     found = reader.instances(inside, instances)
     if reader.faults:
-        raise Errors(
-            sorted(reader.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
-        )
+        raise Errors(by_place(reader.faults))
     return Configuration(tuple(found), tuple(reader.warnings))
 
 
@@ -229,16 +237,22 @@ class _Reader:
             )
         found = []
         for number, item in enumerate(value.items[:count], 1):
-            if isinstance(item, ConfigGroup):
-                instance = _Fields(self, item, number).instance()
-                found += [instance] if instance is not None else []
-            elif not isinstance(item, BrokenValue):
-                self.fault(
-                    f"instance {number} is no group",
-                    item.span,
-                    "an instance is `{ name = value; ... }`",
-                )
+            instance = self._instance(item, number)
+            if instance is not None:
+                found.append(instance)
         return found
+
+    def _instance(self, item: Value, number: int) -> JediInstance | None:
+        """None after a fault."""
+        if isinstance(item, ConfigGroup):
+            return _Fields(self, item, number).instance()
+        if not isinstance(item, BrokenValue):
+            self.fault(
+                f"instance {number} is no group",
+                item.span,
+                "an instance is `{ name = value; ... }`",
+            )
+        return None
 
     def _count(self, configs: ConfigGroup, instances: ConfigSetting, there: int) -> int | None:
         setting = configs.get("instance_num")
@@ -282,7 +296,9 @@ class _Reader:
 
 
 def _number(count: int, one: str, several: str) -> str:
-    return f"{count} {one}" if count == 1 else f"{count} {several}"
+    if count == 1:
+        return f"{count} {one}"
+    return f"{count} {several}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +307,13 @@ class _Entry:
 
     text: str
     span: Span
+
+
+def _stage(
+    kind: str | None, core: int | None, streams: int | None, last: int | None, cut: _Entry
+) -> JediStage:
+    """A stage without faults, so that all of it is known."""
+    return JediStage(kind or "", core or 0, streams or 0, last or 0, cut.span)
 
 
 @dataclass(slots=True)
@@ -306,32 +329,33 @@ class _Fields:
         """None after a fault."""
         before = len(self.reader.faults)
         name, (onnx, path) = self._text("network_name"), self._network()
-        network = self.group.get(path)
-        counts = {name: self._number(name) for name in _COUNTS}
+        batch, pre, post, buffers = (self._number(name) for name in _COUNTS)
         stages = self._stages()
         precision, kept = self._precision(len(stages))
         self._tell_missing()
-        whole = {name: number for name, number in counts.items() if number is not None}
-        if len(whole) < len(counts) or not stages or len(self.reader.faults) > before:
+        if batch is None or pre is None or post is None or buffers is None:
             return None
-        others = [
-            (s.name, written(s.value))
-            for s in self.group.settings
-            if intact(s.value) and (s.name not in OWN or (kept and s.name == "data_type"))
-        ]
+        if not stages or len(self.reader.faults) > before:
+            return None
+        others = []
+        for s in self.group.settings:
+            if intact(s.value) and (s.name not in OWN or (kept and s.name == "data_type")):
+                others.append((s.name, written(s.value)))
+        span = self.group.span
+        network = self.group.value(path)
         return JediInstance(
             name,
             tuple(stages),
-            whole["batch"],
-            whole["pre_thread_num"],
-            whole["post_thread_num"],
-            whole["buffer_num"],
+            batch,
+            pre,
+            post,
+            buffers,
             precision,
             onnx,
             self._text(path),
             tuple(others),
-            self.group.span,
-            network.value.span if network is not None else self.group.span,
+            span,
+            network.span if network is not None else span,
         )
 
     # -- single settings ---------------------------------------------------------------------------
@@ -380,7 +404,9 @@ class _Fields:
         """Does JEDI read an ONNX file, and which setting names the file that it reads?"""
         kind = self._text("model_type")
         onnx_path = next((name for name in ONNX_PATHS if self._text(name)), "")
-        darknet_path = DARKNET_PATH if self._text(DARKNET_PATH) else ""
+        darknet_path = ""
+        if self._text(DARKNET_PATH):
+            darknet_path = DARKNET_PATH
         onnx = MODELS.get(kind, bool(onnx_path) and not darknet_path)
         return onnx, onnx_path if onnx else darknet_path
 
@@ -428,12 +454,12 @@ class _Fields:
             return
         there = [s.name for s in self.group.settings if s.name not in OWN]
         message = f"instance {self.number} has no {listed(self.missing)}"
-        meant = next(
-            ((name, close) for name in self.missing if (close := closest(name, there))), None
-        )
         help_text = f'add `{self.missing[0]} = "...";`'
-        if meant is not None:
-            help_text = f"is `{meant[1]}` meant to be `{meant[0]}`?"
+        for name in self.missing:
+            close = closest(name, there)
+            if close:
+                help_text = f"is `{close}` meant to be `{name}`?"
+                break
         self.reader.fault(message, self.group.span, help_text)
 
     # -- stages ------------------------------------------------------------------------------------
@@ -442,12 +468,9 @@ class _Fields:
         before = len(self.reader.faults)
         count = self._number("device_num")
         lists = {name: self._entries(name) for name in _LISTS}
-        needed = self._needed(lists)
-        self.missing += [name for name in needed if self.group.get(name) is None]
-        for name in needed:
-            entries = lists[name]
-            if count is not None and entries is not None:
-                self._check_length(name, len(entries), count)
+        complete = count is not None
+        for name in self._needed(lists):
+            complete &= self._check_list(name, lists[name], count)
         devices, cuts, cores, streams = (
             (lists[n] or [])[:count] for n in ("devices", "cut_points", "dla_cores", "streams")
         )
@@ -456,13 +479,18 @@ class _Fields:
         self._check_order(lasts, cuts)
         on = [self._core(k, kind, cores) for k, kind in enumerate(kinds)]
         shares = [self._streams(k, core, streams) for k, core in enumerate(on)]
-        incomplete = count is None or any(lists[name] is None for name in needed)
-        if incomplete or len(self.reader.faults) > before:
+        if not complete or len(self.reader.faults) > before:
             return []
-        return [
-            JediStage(kind or "", core or 0, n or 0, last or 0, entry.span)
-            for kind, core, n, last, entry in zip(kinds, on, shares, lasts, cuts, strict=True)
-        ]
+        return [*map(_stage, kinds, on, shares, lasts, cuts)]
+
+    def _check_list(self, name: str, entries: list[_Entry] | None, count: int | None) -> bool:
+        """Can a list be read? If so, it has an entry for each stage, or that is a fault."""
+        setting = self.group.get(name)
+        if setting is None:
+            self.missing.append(name)
+        elif count is not None and entries is not None:
+            self._check_length(setting, len(entries), count)
+        return entries is not None
 
     def _needed(self, lists: Mapping[str, list[_Entry] | None]) -> list[str]:
         """The lists that an instance must have."""
@@ -471,23 +499,17 @@ class _Fields:
             needed.append("dla_cores")
         return needed
 
-    def _check_length(self, name: str, there: int, count: int) -> None:
-        setting = self.group.get(name)
-        assert setting is not None
-        stages = f"`device_num` is {count}"
+    def _check_length(self, setting: ConfigSetting, there: int, count: int) -> None:
+        name, span = setting.name, setting.value.span
+        entries = _number(there, "entry", "entries")
+        message = f"`{name}` has {entries}, and `device_num` is {count}"
         if there < count:
-            help_text = {
-                "cut_points": (
-                    "each stage has one: the number of its last layer, also the last stage"
-                )
-            }
-            message = f"`{name}` has {_number(there, 'entry', 'entries')}, and {stages}"
-            self.reader.fault(
-                message, setting.value.span, help_text.get(name, "each stage has one")
-            )
+            help_text = "each stage has one"
+            if name == "cut_points":
+                help_text = "each stage has one: the number of its last layer, also the last stage"
+            self.reader.fault(message, span, help_text)
         elif there > count and name != "dla_cores":
-            message = f"`{name}` has {_number(there, 'entry', 'entries')}, and {stages}"
-            self.reader.warn(message, setting.value.span, "JEDI reads no more")
+            self.reader.warn(message, span, "JEDI reads no more")
 
     def _device(self, entry: _Entry) -> str | None:
         if entry.text in (GPU, DLA):
@@ -499,9 +521,10 @@ class _Fields:
         return None
 
     def _check_order(self, lasts: Sequence[int | None], cuts: Sequence[_Entry]) -> None:
-        known = [
-            (last, entry) for last, entry in zip(lasts, cuts, strict=False) if last is not None
-        ]
+        known = []
+        for last, entry in zip(lasts, cuts, strict=False):
+            if last is not None:
+                known.append((last, entry))
         for (a, _), (b, entry) in pairwise(known):
             if b <= a:
                 message = f"cut point {b} does not come after {a}"
@@ -513,7 +536,9 @@ class _Fields:
         if kind != DLA or k >= len(entries):
             return 0
         core = self.reader.whole(entries[k].text, "a DLA core", entries[k].span, 0)
-        return None if core is None else min(core, BOTH)
+        if core is None:
+            return None
+        return min(core, BOTH)
 
     def _streams(self, k: int, core: int | None, entries: Sequence[_Entry]) -> int | None:
         """The streams of all copies together; an odd number over two DLAs cannot be expressed."""

@@ -11,7 +11,7 @@ settings without a meaning here become `jedi:` lines before the app, from which 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from ..content import content
 from ..names import capitalised, identifiers, shown
 from ..registry import Exported, Request, Source
 from . import file as jedi_file
-from .file import BOTH, GPU, JediInstance, NotJedi
+from .file import BOTH, GPU, JediInstance, JediStage, NotJedi
 from .networks import KnownNetwork, look
 from .writer import KEPT, write
 
@@ -90,19 +90,20 @@ def read(path: str, data: bytes, target: Path) -> ImportedConfig:
         faults += found.faults()
         warnings += found.warnings()
         apps.append(found.text())
-        pins.append(found.pin())
+        pins += [f"    {line}" for line in found.pin()]
     if faults:
         raise Errors(faults)
-    mapping = "\n".join(
-        ["mapping on xavier {", *(f"    {line}" for pin in pins for line in pin), "}", ""]
-    )
+    mapping = "\n".join(["mapping on xavier {", *pins, "}", ""])
     return ImportedConfig("\n".join([*apps, BOARD, mapping]), tuple(warnings))
 
 
 def _names(instances: Sequence[JediInstance], stem: str) -> list[_Names]:
     """Unique names; apps first, so that these have the names of JEDI's networks."""
     apps = identifiers([capitalised(i.name or stem, "app") for i in instances], "app")
-    parts = [f"{app}{part}" for app in apps for part in ("Source", "Pre", "Post", "Sink", "Net")]
+    parts = []
+    for app in apps:
+        for part in ("Source", "Pre", "Post", "Sink", "Net"):
+            parts.append(f"{app}{part}")
     others = identifiers([*apps, *parts], "app")[len(apps) :]
     return [_Names(app, *others[5 * k : 5 * k + 5]) for k, app in enumerate(apps)]
 
@@ -125,73 +126,69 @@ class _App:
         if layers is None:
             return []
         last = len(layers) - 1
-        return [
-            Diagnostic(
-                "F706",
-                f"there is nothing after layer {stage.last}: the layers of `{self.known.file}` are"
-                f" 0 to {last}",
-                stage.span,
-                help="every stage needs a layer",
-            )
-            for stage in self.instance.stages[:-1]
-            if stage.last >= last
-        ]
+        found = []
+        for stage in self.instance.stages[:-1]:
+            if stage.last >= last:
+                message = (
+                    f"there is nothing after layer {stage.last}: the layers of `{self.known.file}`"
+                    f" are 0 to {last}"
+                )
+                found.append(
+                    Diagnostic("F706", message, stage.span, help="every stage needs a layer")
+                )
+        return found
 
-    def warnings(self) -> list[Diagnostic]:
+    def warnings(self) -> Iterator[Diagnostic]:
         """Warnings about missing values, and values that mean less than in JEDI."""
         instance, known, stages = self.instance, self.known, self.instance.stages
-        found = []
-
-        def warn(message: str, help_text: str, span: Span | None = instance.span) -> None:
-            found.append(
-                Diagnostic(
-                    "F707",
-                    f"instance {self.number}: {message}",
-                    span,
-                    help=help_text,
-                    severity="warning",
-                )
-            )
-
         reason, help_text = known.missing
         if reason:
-            warn(reason, help_text, instance.network_span)
-        cuts = [str(s.last) for s in stages[:-1]]
-        if cuts and known.layers is None:
-            what = f"the name of layer {cuts[0]} is"
-            if len(cuts) > 1:
-                what = f"the names of layers {' and '.join(cuts)} are"
-            help_text = f"it follows from `{known.file}`"
-            if instance.onnx:
-                help_text = (
-                    "JEDI counts the layers that TensorRT makes, and prints them: put names into"
-                    " the mapping"
-                )
-            warn(
-                f"{what} not known: nothing is pinned",
-                help_text,
-                stages[0].span,
-            )
+            yield self._warning(reason, help_text, instance.network_span)
+        if len(stages) > 1 and known.layers is None:
+            yield self._nameless()
         last, end = stages[-1].last, len(known.layers or ()) - 1
         if last < end:
             help_text = f"in flowc the last stage extends to the end of the network, layer {end}"
-            warn(f"JEDI stops after layer {last} of `{known.file}`", help_text, stages[-1].span)
+            message = f"JEDI stops after layer {last} of `{known.file}`"
+            yield self._warning(message, help_text, stages[-1].span)
         if self._batch_left_out and known.first_dimensions != {instance.batch}:
             help_text = (
                 f"`{known.file}` takes one input at a time; `batch` needs an open first dimension"
             )
-            warn(f"batch {instance.batch} is left out", help_text)
+            yield self._warning(f"batch {instance.batch} is left out", help_text, instance.span)
         if instance.precision == "int8" and not any(self.folder.glob(self._calibration)):
             help_text = (
                 f"write some as `{self._calibration}`; JEDI's own table is one of TensorRT's"
             )
-            warn("there are no inputs yet to calibrate 8 bits with", help_text)
-        return found
+            message = "there are no inputs yet to calibrate 8 bits with"
+            yield self._warning(message, help_text, instance.span)
+
+    def _warning(self, message: str, help_text: str, span: Span | None) -> Diagnostic:
+        text = f"instance {self.number}: {message}"
+        return Diagnostic("F707", text, span, help=help_text, severity="warning")
+
+    def _nameless(self) -> Diagnostic:
+        """The warning that names of layers at cuts are not known."""
+        cuts = [str(s.last) for s in self.instance.stages[:-1]]
+        what = f"the name of layer {cuts[0]} is"
+        if len(cuts) > 1:
+            what = f"the names of layers {' and '.join(cuts)} are"
+        help_text = f"it follows from `{self.known.file}`"
+        if self.instance.onnx:
+            help_text = (
+                "JEDI counts the layers that TensorRT makes, and prints them: put names into the"
+                " mapping"
+            )
+        return self._warning(
+            f"{what} not known: nothing is pinned", help_text, self.instance.stages[0].span
+        )
 
     @property
     def _calibration(self) -> str:
         """The place of inputs for calibration: beside the text, as files of numpy."""
-        ending = "npy" if len(self.known.inputs or ()) <= 1 else "npz"
+        ending = "npz"
+        if len(self.known.inputs or ()) <= 1:
+            ending = "npy"
         return f"calibration/{self.names.app}/*.{ending}"
 
     @property
@@ -204,32 +201,45 @@ class _App:
     def text(self) -> str:
         """Tasks, network and app."""
         n, inputs, outputs = self.names, *self._ports()
-        batch = self.instance.batch if self.known.open_batch else 1
+        lines = [
+            f"// {self._code()} is C++ code: give these tasks code of their own,"
+            ' such as `python "FILE.py:NAME"`, and ports a type.',
+            *self._tasks(inputs, outputs),
+            self._network(inputs, outputs),
+            "",
+            f"/// Imported from {shown(self.file)} (JEDI), instance {self.number}.",
+        ]
+        for name, value in self._kept():
+            lines.append(f"/// {KEPT} {name} = {value}")
+        lines.append(f"app {n.app} {{")
+        for part, of in _PARTS:
+            lines.append(f"    {part}: {getattr(n, of)}")
+        lines.append("")
+        for line in _arrows(inputs, outputs):
+            lines.append(f"    {line}")
+        return "\n".join([*lines, "}", ""])
+
+    def _code(self) -> str:
+        """The class of JEDI's application."""
+        code = dict(self.instance.others).get("app_type", '"YoloApplication"')
+        name = ""
+        if _plain(code):
+            name = json.loads(code).strip()
+        return name or "JEDI"
+
+    def _tasks(self, inputs: Sequence[_Port], outputs: Sequence[_Port]) -> Iterator[str]:
+        """The tasks around the network."""
         frame = identifiers([*(p.name for p in inputs), "frame"], "port")[-1]
         result = identifiers([*(p.name for p in outputs), "result"], "port")[-1]
         given = [f"out {p.name}{p.type}" for p in inputs] or ["out data"]
         taken = [f"in {p.name}{p.type}" for p in outputs] or ["in data"]
-        code = dict(self.instance.others).get("app_type", '"YoloApplication"')
-        code = json.loads(code).strip() if _plain(code) else ""
-        lines = [
-            f"// {code or 'JEDI'} is C++ code: give these tasks code of their own,"
-            ' such as `python "FILE.py:NAME"`, and ports a type.',
-            _task(n.source, [f"out {frame}" + (f" rate {batch}" if batch > 1 else "")]),
-            _task(n.pre, [f"in {frame}", *given, "stateless"]),
-            _task(n.post, [*taken, f"out {result}", "stateless"]),
-            _task(n.sink, [f"in {result}"]),
-            self._network(inputs, outputs),
-            "",
-            f"/// Imported from {shown(self.file)} (JEDI), instance {self.number}.",
-            *(f"/// {KEPT} {name} = {value}" for name, value in self._kept()),
-            f"app {n.app} {{",
-            *(f"    {part}: {getattr(n, of)}" for part, of in _PARTS),
-            "",
-            *(f"    {line}" for line in _arrows(inputs, outputs)),
-            "}",
-            "",
-        ]
-        return "\n".join(lines)
+        source = f"out {frame}"
+        if self.known.open_batch and self.instance.batch > 1:
+            source += f" rate {self.instance.batch}"
+        yield _task(self.names.source, [source])
+        yield _task(self.names.pre, [f"in {frame}", *given, "stateless"])
+        yield _task(self.names.post, [*taken, f"out {result}", "stateless"])
+        yield _task(self.names.sink, [f"in {result}"])
 
     def _kept(self) -> list[tuple[str, str]]:
         """Settings that `writer` takes back."""
@@ -243,58 +253,64 @@ class _App:
     def _ports(self) -> tuple[list[_Port], list[_Port]]:
         """The ports of the network, with names that arrows can use; none if they are unknown."""
         inputs, outputs = self.known.inputs or (), self.known.outputs or ()
-        names = identifiers([b.name for b in (*inputs, *outputs)], "port")
-        made = [
-            _Port(n, b.name, self._type(b)) for n, b in zip(names, (*inputs, *outputs), strict=True)
-        ]
+        borders = (*inputs, *outputs)
+        names = identifiers([b.name for b in borders], "port")
+        made = [_Port(n, b.name, self._type(b)) for n, b in zip(names, borders, strict=True)]
         return made[: len(inputs)], made[len(inputs) :]
 
     def _type(self, border: Border) -> str:
         """The type of a token: an open first dimension is 1 in it."""
-        dims = [1 if k == 0 and not isinstance(d, int) else d for k, d in enumerate(border.dims)]
+        dims = list(border.dims)
+        if dims and not isinstance(dims[0], int):
+            dims[0] = 1
         if not all(isinstance(d, int) for d in dims):
             return ""
-        return f": {border.dtype}[{', '.join(map(str, dims))}]" if dims else f": {border.dtype}"
+        if dims:
+            return f": {border.dtype}[{', '.join(map(str, dims))}]"
+        return f": {border.dtype}"
 
     def _network(self, inputs: Sequence[_Port], outputs: Sequence[_Port]) -> str:
         instance, known = self.instance, self.known
         items = []
         if any(p.name != p.tensor for p in (*inputs, *outputs)):
-            items += [f"in {p.name} from {_text(p.tensor)}" for p in inputs]
-            items += [f"out {p.name} from {_text(p.tensor)}" for p in outputs]
-        items += (
-            [f"precision {instance.precision}"] if instance.precision not in ("", "fp32") else []
-        )
-        items += [f"calibrate {_text(self._calibration)}"] if instance.precision == "int8" else []
-        items += [f"batch {instance.batch}"] if known.open_batch else []
+            for p in inputs:
+                items.append(f"in {p.name} from {_text(p.tensor)}")
+            for p in outputs:
+                items.append(f"out {p.name} from {_text(p.tensor)}")
+        if instance.precision not in ("", "fp32"):
+            items.append(f"precision {instance.precision}")
+        if instance.precision == "int8":
+            items.append(f"calibrate {_text(self._calibration)}")
+        if known.open_batch:
+            items.append(f"batch {instance.batch}")
         head = f"network {self.names.network} from {_text(known.file)}"
-        return _block(head, items) if items else head
+        if items:
+            return _block(head, items)
+        return head
 
     def pin(self) -> list[str]:
         """The lines of the mapping; comments if the names of layers are unknown."""
-        layers, stages = self.known.layers, self.instance.stages
-        nameless = layers is None and len(stages) > 1
-        names = [
-            f"layer {s.last}" if layers is None else layers[min(s.last, len(layers) - 1)]
-            for s in stages[:-1]
-        ]
+        instance = self.instance
+        *cut, last = instance.stages
+        stages = [_stage(s, self._layer(s.last)) for s in cut]
+        stages.append(_stage(last, None))
         plan = NetworkPlan(
-            f"{self.names.app}.net",
-            tuple(
-                _stage(s.device, s.core, s.streams, until)
-                for s, until in zip(stages, [*names, None], strict=True)
-            ),
-            self.instance.buffers,
-            self.instance.pre,
-            self.instance.post,
+            f"{self.names.app}.net", tuple(stages), instance.buffers, instance.pre, instance.post
         )
         line = f"{plan.task} -> {in_words(plan)}"
-        if not nameless:
+        if not cut or self.known.layers is not None:
             return [line]
         return [
             "// The names of these layers are not known here, only JEDI's numbers: put them in.",
             f"// {line}",
         ]
+
+    def _layer(self, number: int) -> str:
+        """The name of a layer, or its number in words if names are unknown."""
+        layers = self.known.layers
+        if layers is None:
+            return f"layer {number}"
+        return layers[min(number, len(layers) - 1)]
 
 
 _PARTS = (
@@ -306,12 +322,13 @@ _PARTS = (
 )
 
 
-def _stage(device: str, core: int, streams: int, until: str | None) -> StagePlan:
+def _stage(stage: JediStage, until: str | None) -> StagePlan:
     """JEDI counts the streams of both copies, a pin those of each."""
-    if device == GPU:
+    streams = stage.streams
+    if stage.device == GPU:
         return StagePlan((_GPU,), until, streams)
-    if core < BOTH or streams == 1:  # of two copies, a single stream uses the first
-        return StagePlan((_DLAS[core % BOTH],), until, streams)
+    if stage.core < BOTH or streams == 1:  # of two copies, a single stream uses the first
+        return StagePlan((_DLAS[stage.core % BOTH],), until, streams)
     return StagePlan(_DLAS, until, streams // 2)
 
 
@@ -333,7 +350,9 @@ def _task(name: str, items: Sequence[str]) -> str:
 
 def _block(head: str, items: Sequence[str]) -> str:
     line = f"{head} {{ {'   '.join(items)} }}"
-    return line if len(line) <= WIDEST else "\n    ".join([f"{head} {{", *items]) + "\n}"
+    if len(line) <= WIDEST:
+        return line
+    return "\n    ".join([f"{head} {{", *items]) + "\n}"
 
 
 def _text(text: str) -> str:

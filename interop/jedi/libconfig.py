@@ -117,6 +117,10 @@ class ConfigGroup:
         """The setting of that name."""
         return next((s for s in self.settings if s.name == name), None)
 
+    def value(self, name: str) -> Value | None:
+        """The value of the setting of that name."""
+        return next((s.value for s in self.settings if s.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class BrokenValue:
@@ -163,6 +167,17 @@ def parse(path: str, data: bytes, code: str) -> Parsed:
     return _Reader(path, code, list(_lark().lex(text))).read()
 
 
+def by_place(faults: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Faults of a file in the order of their places."""
+
+    def place(fault: Diagnostic) -> tuple[int, int]:
+        if fault.span is None:
+            return (0, 0)
+        return (fault.span.line, fault.span.column)
+
+    return sorted(faults, key=place)
+
+
 def intact(value: Value) -> bool:
     """Could a value be read, with all its parts?"""
     match value:
@@ -181,7 +196,9 @@ def written(value: Value) -> str:
             return _scalar(value.value)
         case Items():
             inside = ", ".join(map(written, value.items))
-            return f"[{inside}]" if value.array else f"({inside})"
+            if value.array:
+                return f"[{inside}]"
+            return f"({inside})"
         case ConfigGroup():
             return " ".join(
                 ["{", *(f"{s.name} = {written(s.value)};" for s in value.settings), "}"]
@@ -200,16 +217,20 @@ def _scalar(value: bool | int | float | str) -> str:
         return quoted(value)
     if isinstance(value, bool):
         return str(value).lower()
-    return (
-        f"{value}L" if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31 else repr(value)
-    )
+    if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+        return f"{value}L"
+    return repr(value)
 
 
 def _character(c: str) -> str:
     if c in '"\\':
         return f"\\{c}"
     named = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
-    return named.get(c) or (c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}")
+    if c in named:
+        return named[c]
+    if c >= " " and c != "\x7f":
+        return c
+    return f"\\x{ord(c):02x}"
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -240,39 +261,40 @@ class _Reader:
         while len(self.faults) < MOST:
             parser = _lark().parse_interactive()
             places = [_Place(None)]
-            for i, token in enumerate(self.tokens):
-                if token.type in _OPENING and len(places) > DEEPEST:
-                    self._fault(f"more than {DEEPEST} brackets inside each other", token)
-                    return self._given_up()
-                # An empty one replaces a value whose fault is reported already.
-                if (token.type == "BROKEN" and token) or not _fed(parser, token):
-                    whole = self._refuse(i, places, parser)
-                    break
-                _follow(i, token, places)
-            else:
-                if places[-1].token is not None:
-                    opened = places[-1].token
-                    self._fault(
-                        f"this `{opened}` is never closed",
-                        opened,
-                        f"add `{_CLOSED_BY[str(opened)]}`",
-                    )
-                    return self._given_up()
+            refused = self._feed(parser, places)
+            if refused is None:
+                return self._given_up()
+            if refused == len(self.tokens):
                 tree = _fed(parser, Token("$END", ""))
                 if tree:
                     return Parsed(_Builder(self).transform(tree[0]), self._sorted())
-                whole = self._refuse(len(self.tokens), places, parser)
-            if not whole:
+            if not self._refuse(refused, places, parser):
                 break
         return self._given_up()
+
+    def _feed(self, parser: Any, places: list[_Place]) -> int | None:
+        """The number of the token that does not fit, the number of all tokens if all fit; None
+        after a fault of brackets."""
+        for i, token in enumerate(self.tokens):
+            if token.type in _OPENING and len(places) > DEEPEST:
+                self._fault(f"more than {DEEPEST} brackets inside each other", token)
+                return None
+            # An empty one replaces a value whose fault is reported already.
+            if (token.type == "BROKEN" and token) or not _fed(parser, token):
+                return i
+            _follow(i, token, places)
+        opened = places[-1].token
+        if opened is not None:
+            help_text = f"add `{_CLOSED_BY[str(opened)]}`"
+            self._fault(f"this `{opened}` is never closed", opened, help_text)
+            return None
+        return len(self.tokens)
 
     def _given_up(self) -> Parsed:
         return Parsed(None, self._sorted())
 
     def _sorted(self) -> tuple[Diagnostic, ...]:
-        return tuple(
-            sorted(self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
-        )
+        return tuple(by_place(self.faults))
 
     def span(self, token: Token) -> Span:
         """Where a token stands."""
@@ -297,27 +319,29 @@ class _Reader:
             self._fault(f"the file ends after {shown(last)}", last, f"expected {_expected(parser)}")
             return self._replace(at, places)
         token = self.tokens[at]
-        follows = self.tokens[at + 1] if at + 1 < len(self.tokens) else None
         if token.type == "BROKEN":
-            return self._refuse_character(at, token, follows, places)
-        before = self.tokens[at - 1] if at else None
-        help_text = self._help(at, before) or f"expected {_expected(parser)}"
-        label = f"after {shown(before)}" if before else ""
+            return self._refuse_character(at, token, places)
+        help_text = self._help(at) or f"expected {_expected(parser)}"
+        label = ""
+        if at and self.tokens[at - 1]:
+            label = f"after {shown(self.tokens[at - 1])}"
         opened = places[-1].token
         notes: tuple[Note, ...] = ()
-        if opened is not None and token.type in _CLOSING:
-            notes = (Note("opened here", self.span(opened)),)
+        closes = ""
+        if opened is not None:
+            closes = _OPENING[opened.type]
+            if token.type in _CLOSING:
+                notes = (Note("opened here", self.span(opened)),)
         self._fault(f"{shown(token)} does not fit here", token, help_text, label, notes)
-        closes_another = token.type in _CLOSING and (
-            opened is None or token.type != _OPENING[opened.type]
-        )
-        return not closes_another and self._replace(at, places)
+        if token.type in _CLOSING and token.type != closes:
+            return False
+        return self._replace(at, places)
 
-    def _help(self, at: int, before: Token | None) -> str:
+    def _help(self, at: int) -> str:
         """What a mistake with quotes looks like; "" if it is another one."""
-        token = self.tokens[at]
-        if before is None:
+        if not at:
             return ""
+        token, before = self.tokens[at], self.tokens[at - 1]
         if before.type == "EQUALS" and token.type == "NAME" and not _assigned(self.tokens, at):
             return f"texts stand in quotes: {quoted(str(token))}"
         if before.type == "STRING" and before.line != before.end_line:
@@ -326,14 +350,17 @@ class _Reader:
             )
         return ""
 
-    def _refuse_character(
-        self, at: int, token: Token, follows: Token | None, places: Sequence[_Place]
-    ) -> bool:
+    def _refuse_character(self, at: int, token: Token, places: Sequence[_Place]) -> bool:
         """The same as `_refuse`, for tokens without meaning in these files."""
+        follows = None
+        if at + 1 < len(self.tokens):
+            follows = self.tokens[at + 1]
         if token == "@include":
             self._fault("`@include` is not followed", token, "put the text of that file here")
-            named = follows is not None and follows.type == "STRING"
-            del self.tokens[at : at + (2 if named else 1)]
+            end = at + 1
+            if follows is not None and follows.type == "STRING":
+                end = at + 2
+            del self.tokens[at:end]
             return True
         if token == '"':
             self._fault("this text is never closed", token, 'add a `"`')
@@ -350,19 +377,23 @@ class _Reader:
         start = places[-1].setting
         if start is None or (start + 3 == at and not self.tokens[start + 2]):
             return False
-        end, depth = at, 0
-        while end < len(self.tokens):
-            kind = self.tokens[end].type
-            if depth == 0 and (kind in _CLOSING or _assigned(self.tokens, end)):
-                break
-            depth += (kind in _OPENING) - (kind in _CLOSING)
-            end += 1
-            if depth == 0 and kind == "SEMICOLON":
-                break
         name = self.tokens[start]
         stand_ins = [Token.new_borrow_pos(kind, "", name) for kind in ("EQUALS", "BROKEN")]
-        self.tokens[start:end] = [name, *stand_ins]
+        self.tokens[start : _end_of_setting(self.tokens, at)] = [name, *stand_ins]
         return True
+
+
+def _end_of_setting(tokens: Sequence[Token], at: int) -> int:
+    """Behind the last token of the setting that a token belongs to."""
+    depth = 0
+    for end in range(at, len(tokens)):
+        kind = tokens[end].type
+        if depth == 0 and (kind in _CLOSING or _assigned(tokens, end)):
+            return end
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth == 0 and kind == "SEMICOLON":
+            return end + 1
+    return len(tokens)
 
 
 def _assigned(tokens: Sequence[Token], at: int) -> bool:
@@ -392,8 +423,11 @@ def _expected(parser: Any) -> str:
     """What the parser accepts, in words."""
     accepted = parser.accepts()
     words = [word for kind, word in _WORDS.items() if kind in accepted]
-    words += ["the end of the file"] if "$END" in accepted else []
-    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    if "$END" in accepted:
+        words += ["the end of the file"]
+    if len(words) > 1:
+        return " or ".join([", ".join(words[:-1]), words[-1]])
+    return "".join(words)
 
 
 class _Builder(Transformer[Token, Any]):
@@ -450,10 +484,11 @@ class _Builder(Transformer[Token, Any]):
         if len(bare) > 40:
             self._reader.refuse("this number is too long", span)
             return BrokenValue(span)
+        whole = None
         if bare[:2].lower() == "0x":
-            whole: int | None = int(bare, 16)
-        else:
-            whole = int(bare) if _WHOLE.fullmatch(bare) else None
+            whole = int(bare, 16)
+        elif _WHOLE.fullmatch(bare):
+            whole = int(bare)
         if whole is not None and not -(1 << 63) <= whole < 1 << 64:
             self._reader.refuse("this number has more than 64 bits", span)
             return BrokenValue(span)
@@ -486,6 +521,8 @@ def _unquoted(token: Token) -> str:
 
     def plain(found: re.Match[bytes]) -> bytes:
         what = found[1]
-        return bytes([int(what[1:], 16)]) if len(what) > 1 else _ESCAPED.get(what, found[0])
+        if len(what) > 1:
+            return bytes([int(what[1:], 16)])
+        return _ESCAPED.get(what, found[0])
 
     return _ESCAPE.sub(plain, token[1:-1].encode()).decode(errors="replace")

@@ -56,17 +56,21 @@ def look(instance: JediInstance, name: str, configuration: Path, text: Path) -> 
 
     `configuration` and `text` are the files, the latter of which need not exist.
     """
-    said = instance.network.replace("\\", "/")
-    named = PurePosixPath(said).name
-    stem = PurePosixPath(named).stem if named else re.sub(r"[^-\w.]", "_", name)
-    file = named if instance.onnx and named else f"{stem}.onnx"
+    path = instance.network.replace("\\", "/")
+    named = PurePosixPath(path).name
+    file = named
+    if not named:
+        file = re.sub(r"[^-\w.]", "_", name) + ".onnx"
+    elif not instance.onnx:
+        file = f"{PurePosixPath(named).stem}.onnx"
+    stated = configuration.parent / path
     folders = (text.parent, configuration.parent)
-    own = [configuration.parent / said] if named else []
+    places = [folder / file for folder in folders]
     # An untrusted path may lead anywhere: a file that is read completely has at least the name of a
     # network.
-    onnx = _first(
-        [*(p for p in own if p.suffix == ".onnx"), *(folder / file for folder in folders)]
-    )
+    if named and stated.suffix == ".onnx":
+        places.insert(0, stated)
+    onnx = _first(places)
     if onnx is not None:
         return _of_onnx(instance, onnx, text)
     reason = f"there is no `{file}` beside the text"
@@ -74,11 +78,20 @@ def look(instance: JediInstance, name: str, configuration: Path, text: Path) -> 
         return KnownNetwork(
             file, False, missing=(reason, "put it there, and import this file again")
         )
-    cfg = _first([*own, *(folder / named for folder in folders)])
-    known = _of_darknet(cfg, file) if cfg is not None else None
-    source = cfg if known else named
-    known = known or KnownNetwork(file, False)
-    help_text = f"run `flowc import {source} -o {text.parent / file}`"
+    cfg = _first([stated, *(folder / named for folder in folders)])
+    return _without_onnx(cfg, named, text.parent / file, reason)
+
+
+def _without_onnx(cfg: Path | None, named: str, file: Path, reason: str) -> KnownNetwork:
+    """A Darknet network that is called `named`; `cfg` is its description, None if there is none."""
+    source: str | Path = named
+    known = None
+    if cfg is not None:
+        known = _of_darknet(cfg, file.name)
+    if cfg is not None and known is not None:
+        source = cfg
+    known = known or KnownNetwork(file.name, False)
+    help_text = f"run `flowc import {source} -o {file}`"
     if not known.layers:
         help_text += ", and import this file again"
     return replace(known, missing=(reason, help_text))
@@ -106,7 +119,9 @@ def _first(paths: Iterable[Path]) -> Path | None:
 def _of_onnx(instance: JediInstance, onnx: Path, text: Path) -> KnownNetwork:
     """An ONNX file that exists."""
     file = os.path.relpath(onnx, text.parent).replace(os.sep, "/")
-    layers = None if instance.onnx else tkdnn_layers(onnx)
+    layers = None
+    if not instance.onnx:
+        layers = tkdnn_layers(onnx)
     missing = ("", "")
     try:
         border = read_network(onnx, {}, None)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from ...model.application import Application, Task
-from ...model.diagnostic import Diagnostic, Errors, closest, one_of
+from ...model.application import Application, Network, Task, all_tasks
+from ...model.diagnostic import Diagnostic, Errors, closest
 from ...model.mapping import Mapping, Pin, PinStage, as_pin
 from ...model.platform import Platform
 from ...model.span import Span
@@ -23,6 +23,7 @@ from ...model.system import System
 from ...networks.onnx.cuts import Cut, jedi_allows, read_chain, skips
 from ...networks.onnx.interface import NetworkError
 from ..names import listed, shown
+from ..registry import no_app
 from .file import (
     BEYOND,
     BOTH,
@@ -61,37 +62,37 @@ def write(
     F708)."""
     apps = [a for a in system.apps if wanted is None or a.name == wanted]
     if not apps:
-        raise _no_app(system, wanted)
-    made = [_App(app, platform, _pins(system, platform, mapping)) for app in apps]
-    instances = [m.instance() for m in made]
-    faults = [d for m in made for d in m.faults]
+        raise no_app(wanted, (a.name for a in system.apps))
+    faults: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
+    instances = []
+    for app in apps:
+        made = _App(app, platform, _pins(system, platform, mapping))
+        instance = made.instance()
+        if instance is not None:
+            instances.append((instance, made.remarks))
+        faults += made.faults
+        warnings += made.warnings
     if faults:
         raise Errors(faults)
     text = PurePosixPath(system.path).name
     remarks = [f"Written by flowc from {shown(text)}, platform {shown(platform.name)}."]
-    paired = [(i, m.remarks) for i, m in zip(instances, made, strict=True) if i is not None]
-    name = apps[0].name if len(apps) == 1 else system.stem
-    return WrittenConfig(name, text_of(paired, remarks), tuple(d for m in made for d in m.warnings))
-
-
-def _no_app(system: System, wanted: str | None) -> Errors:
-    message = "there is no app to export"
-    if wanted is not None:
-        message = f"there is no app `{wanted}`"
-    help_text = "add `app Name { ... }`"
-    if system.apps:
-        help_text = f"choose one with --app: {one_of(a.name for a in system.apps)}"
-    return Errors([Diagnostic("F215", message, None, help=help_text)])
+    name = system.stem
+    if len(apps) == 1:
+        name = apps[0].name
+    return WrittenConfig(name, text_of(instances, remarks), tuple(warnings))
 
 
 def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[str, Pin]:
     """The place of each network: its pin, else the stored mapping."""
     pins = {p.task: p for p in system.pins if p.platform == platform.name}
-    spans = {t.name: t.span for a in system.apps for t in a.tasks}
-    for plan in mapping.networks if mapping is not None else ():
+    spans = {task.name: task.span for task in all_tasks(system.apps)}
+    if mapping is None:
+        return pins
+    for plan in mapping.networks:
         if plan.task in spans:
             pins.setdefault(plan.task, as_pin(plan, platform.name, spans[plan.task]))
-    for p in mapping.placements if mapping is not None else ():
+    for p in mapping.placements:
         if p.task in spans:
             stage = PinStage(p.processors, None, p.streams, spans[p.task], p.threads, p.process)
             pins.setdefault(
@@ -121,9 +122,11 @@ class _App:
 
     def instance(self) -> JediInstance | None:
         """None after a fault."""
-        networks = [t for t in self.app.tasks if t.network is not None]
+        networks = [(t, t.network) for t in self.app.tasks if t.network is not None]
         if len(networks) != 1:
-            names = f" ({listed(t.name for t in networks)})" if networks else ""
+            names = ""
+            if networks:
+                names = f" ({listed(t.name for t, _ in networks)})"
             message = f"`{self.app.name}` has {len(networks) or 'no'} networks{names}"
             help_text = (
                 "an instance of JEDI is one network; choose another app with --app, or split"
@@ -131,7 +134,7 @@ class _App:
             )
             self._fault(message, self.app.span, help_text)
             return None
-        task = networks[0]
+        ((task, network),) = networks
         pin = self.pins.get(task.name)
         if pin is None:
             help_text = (
@@ -142,47 +145,47 @@ class _App:
                 f"`{task.name}` is not mapped on `{self.platform.name}`", task.span, help_text
             )
             return None
-        return self._of(task, pin)
+        return self._of(task, network, pin)
 
-    def _of(self, task: Task, pin: Pin) -> JediInstance | None:
-        network = task.network
-        assert network is not None
+    def _of(self, task: Task, network: Network, pin: Pin) -> JediInstance | None:
         kept = self._kept()
         layers = tkdnn_layers(Path(network.path))
         kind = _bare(kept.get("model_type", ""))
         onnx = MODELS.get(kind, layers is None)
         self._check_pin(pin)
         self._check_loops(task)
-        numbers = self._numbers(task, pin, onnx, layers, _bare(kept.pop("cut_points", "")))
-        self._check_cuts(task, pin)
+        cut_points = _bare(kept.pop("cut_points", ""))
+        if onnx or layers is None:
+            numbers = self._kept_numbers(network, pin, onnx, cut_points)
+        else:
+            numbers = [self._number(stage, layers) for stage in pin.stages]
+        self._check_cuts(network, pin)
         stages = [self._stage(stage, last) for stage, last in zip(pin.stages, numbers, strict=True)]
-        gpus = dict.fromkeys(p for s in pin.stages for p in s.processors if self._kind(p) == "gpu")
-        if len(gpus) > 1:
-            self._fault(f"stages run on {listed(gpus)}", pin.span, "JEDI uses one GPU")
+        self._check_gpus(pin)
         batch, data_type = _bare(kept.pop("batch", "")), kept.pop("data_type", "")
         others = self._others(kept, network.file, onnx, network.precision)
-        if self.app.period_ns is not None or self.app.deadline_ns is not None:
-            self._warn(f"JEDI has no periods: `{self.app.name}` runs as fast as it can", "")
-        for name in self.app.windows:
-            self._warn(
-                f"JEDI has no windows: `{name}` hands over what is new",
-                "the C++ code has to keep what it sees again",
-            )
+        self._tell_timing()
         if self.faults:
             return None
-        streams = [s.streams for s in stages]
-        precision = "" if data_type and network.precision == "fp32" else network.precision
+        precision = network.precision
+        if data_type and precision == "fp32":
+            precision = ""
+        if not precision:
+            others["data_type"] = data_type
+        frames = network.batch
+        if frames == 1:
+            frames = max(1, _whole(batch))
         return JediInstance(
             self.app.name,
             tuple(stages),
-            max(network.batch, _whole(batch)) if network.batch == 1 else network.batch,
+            frames,
             pin.pre,
             pin.post,
-            pin.buffers or max(2, *streams),
+            pin.buffers or max(2, *(s.streams for s in stages)),
             precision,
             onnx,
             network.file,
-            (*others.items(), *((("data_type", data_type),) if not precision else ())),
+            tuple(others.items()),
         )
 
     # -- what JEDI cannot say ----------------------------------------------------------------------
@@ -202,6 +205,21 @@ class _App:
             if stage.process:
                 self._fault("JEDI has no `process`", stage.span, "leave it out")
 
+    def _check_gpus(self, pin: Pin) -> None:
+        processors = [p for stage in pin.stages for p in stage.processors]
+        gpus = dict.fromkeys(p for p in processors if self._kind(p) == "gpu")
+        if len(gpus) > 1:
+            self._fault(f"stages run on {listed(gpus)}", pin.span, "JEDI uses one GPU")
+
+    def _tell_timing(self) -> None:
+        if self.app.period_ns is not None or self.app.deadline_ns is not None:
+            self._warn(f"JEDI has no periods: `{self.app.name}` runs as fast as it can", "")
+        for name in self.app.windows:
+            self._warn(
+                f"JEDI has no windows: `{name}` hands over what is new",
+                "the C++ code has to keep what it sees again",
+            )
+
     def _check_loops(self, task: Task) -> None:
         """Frames of JEDI do not depend on each other."""
         behind: dict[str, list[str]] = {}
@@ -220,14 +238,13 @@ class _App:
                 message, task.span, "frames of JEDI do not depend on each other: break the cycle"
             )
 
-    def _check_cuts(self, task: Task, pin: Pin) -> None:
+    def _check_cuts(self, network: Network, pin: Pin) -> None:
         """A tensor crosses one cut only."""
-        assert task.network is not None
         after = [s.until for s in pin.stages[:-1]]
         if len(after) < 2:
             return
         try:
-            chain = read_chain(Path(task.network.path), task.network.shapes)
+            chain = read_chain(Path(network.path), network.shapes)
         except NetworkError as fault:
             self.faults.append(Diagnostic(fault.code, fault.message, pin.span, help=fault.help))
             return
@@ -247,77 +264,81 @@ class _App:
 
     def _stage(self, stage: PinStage, last: int) -> JediStage:
         """The stage; after a fault its content does not matter."""
-        kinds = {self._kind(p) for p in stage.processors}
-        dlas = [p for pool in self.platform.pools if pool.kind == "dla" for p in pool.processors]
+        processors = stage.processors
+        kinds = {self._kind(p) for p in processors}
+        if kinds == {"gpu"} and len(processors) == 1:
+            return JediStage(GPU, 0, stage.streams, last)
+        if kinds == {"dla"}:
+            return self._on_dlas(stage, last)
         if "cpu" in kinds:
-            cpu = next(p for p in stage.processors if self._kind(p) == "cpu")
+            cpu = next(p for p in processors if self._kind(p) == "cpu")
             self._fault(f"`{cpu}` is a CPU: JEDI runs networks on a GPU and on DLAs", stage.span)
         elif kinds == {"gpu"}:
-            if len(stage.processors) == 1:
-                return JediStage(GPU, 0, stage.streams, last)
             self._fault("JEDI uses one GPU, and this stage has several", stage.span)
-        elif len(kinds) > 1:
+        else:
             self._fault(
                 "JEDI runs a stage on a GPU or on DLAs, not on both",
                 stage.span,
                 "make two stages of it",
             )
-        elif len(set(stage.processors)) < len(stage.processors):
+        return JediStage(GPU, 0, 1, last)
+
+    def _on_dlas(self, stage: PinStage, last: int) -> JediStage:
+        dlas: list[str] = []
+        for pool in self.platform.pools:
+            if pool.kind == "dla":
+                dlas += pool.processors
+        cores = [dlas.index(p) for p in stage.processors]
+        if len(set(cores)) < len(cores):
             self._fault(
                 "this stage names a DLA twice",
                 stage.span,
                 "name each once: `streams` says how often",
             )
-        elif any(dlas.index(p) >= BOTH for p in stage.processors):
+        elif max(cores) >= BOTH:
             self._fault(f"JEDI uses two DLAs: {listed(dlas[:BOTH])}", stage.span)
-        elif len(stage.processors) == 1:
-            return JediStage(DLA, dlas.index(stage.processors[0]), stage.streams, last)
-        else:
-            return JediStage(DLA, BOTH, stage.streams * BOTH, last)
-        return JediStage(GPU, 0, 1, last)
+        elif len(cores) == 1:
+            return JediStage(DLA, cores[0], stage.streams, last)
+        return JediStage(DLA, BOTH, stage.streams * BOTH, last)
 
-    def _numbers(
-        self, task: Task, pin: Pin, onnx: bool, layers: tuple[str, ...] | None, kept: str
-    ) -> Sequence[int]:
-        """The number of the last layer of each stage; zeros after a fault."""
-        assert task.network is not None
-        file = shown(task.network.file)
-        nothing = [0] * len(pin.stages)
-        if onnx or layers is None:
-            numbers = [_whole(n) for n in kept.split(",")]
-            if len(numbers) == len(pin.stages) and all(a < b for a, b in pairwise([-1, *numbers])):
-                if len(numbers) > 1:
-                    help_text = (
-                        "JEDI counts TensorRT's layers, which flowc cannot compare with those of"
-                        " the pin"
-                    )
-                    self._warn(f"the cut points are those of the `{KEPT}` line", help_text)
-                return numbers
-            if len(pin.stages) == 1:
-                return [BEYOND]
-            example = ",".join(["NUMBER"] * len(pin.stages))
-            why = (
-                "TensorRT counts layers" if onnx else "it does not say how tkDNN counts its layers"
-            )
-            help_text = (
-                f'write JEDI\'s numbers in front of the app: `/// {KEPT} cut_points = "{example}"`'
-            )
-            self._fault(f"the layers of {file} have no numbers here: {why}", pin.span, help_text)
-            return nothing
-        found = []
-        for stage in pin.stages:
-            if stage.until is None:
-                found.append(len(layers) - 1)
-            elif stage.until in layers:
-                found.append(layers.index(stage.until))
-            else:
-                near = closest(stage.until, layers)
-                help_text = f"did you mean {shown(near)}?" if near else "cut after another layer"
-                self._fault(
-                    f"no layer of tkDNN ends with {shown(stage.until)}", stage.span, help_text
+    def _kept_numbers(self, network: Network, pin: Pin, onnx: bool, kept: str) -> Sequence[int]:
+        """The number of the last layer of each stage, as the `jedi:` line `kept` has them; zeros
+        after a fault."""
+        numbers = [_whole(n) for n in kept.split(",")]
+        rising = all(a < b for a, b in pairwise([-1, *numbers]))
+        if rising and len(numbers) == len(pin.stages):
+            if len(numbers) > 1:
+                help_text = (
+                    "JEDI counts TensorRT's layers, which flowc cannot compare with those of the"
+                    " pin"
                 )
-                found.append(0)
-        return found
+                self._warn(f"the cut points are those of the `{KEPT}` line", help_text)
+            return numbers
+        if len(pin.stages) == 1:
+            return [BEYOND]
+        example = ",".join(["NUMBER"] * len(pin.stages))
+        why = "it does not say how tkDNN counts its layers"
+        if onnx:
+            why = "TensorRT counts layers"
+        help_text = (
+            f'write JEDI\'s numbers in front of the app: `/// {KEPT} cut_points = "{example}"`'
+        )
+        file = shown(network.file)
+        self._fault(f"the layers of {file} have no numbers here: {why}", pin.span, help_text)
+        return [0] * len(pin.stages)
+
+    def _number(self, stage: PinStage, layers: tuple[str, ...]) -> int:
+        """The number of the last layer of a stage, as tkDNN counts; 0 after a fault."""
+        if stage.until is None:
+            return len(layers) - 1
+        if stage.until in layers:
+            return layers.index(stage.until)
+        near = closest(stage.until, layers)
+        help_text = "cut after another layer"
+        if near:
+            help_text = f"did you mean {shown(near)}?"
+        self._fault(f"no layer of tkDNN ends with {shown(stage.until)}", stage.span, help_text)
+        return 0
 
     # -- settings that only JEDI has ---------------------------------------------------------------
     def _kept(self) -> dict[str, str]:
@@ -344,23 +365,31 @@ class _App:
         self, kept: dict[str, str], file: str, onnx: bool, precision: str
     ) -> dict[str, str]:
         """Settings of JEDI that flowc does not have, with paths of the network that fit it."""
-        stem = PurePosixPath(file).stem
         found = dict(kept)
         found.setdefault("network_name", quoted(self.app.name.lower()))
-        found.setdefault("model_type", quoted("OnnxModel" if onnx else "TkdnnModel"))
+        needed = ["app_type", "model_dir", "sample_size"]
         if onnx:
+            found.setdefault("model_type", quoted("OnnxModel"))
             name = next((n for n in ONNX_PATHS if n in found), ONNX_PATHS[0])
             if PurePosixPath(_bare(found.get(name, ""))).name != PurePosixPath(file).name:
                 found[name] = quoted(file)
-        elif PurePosixPath(_bare(found.get(DARKNET_PATH, ""))).stem != stem:
-            found[DARKNET_PATH] = quoted(f"{stem}.cfg")
-        needed = ["app_type", "model_dir", "sample_size", *(() if onnx else ("bin_path",))]
-        needed += ["calib_table"] if precision == "int8" else []
-        missing = [name for name in needed if name not in found]
+        else:
+            needed.append("bin_path")
+            found.setdefault("model_type", quoted("TkdnnModel"))
+            stem = PurePosixPath(file).stem
+            if PurePosixPath(_bare(found.get(DARKNET_PATH, ""))).stem != stem:
+                found[DARKNET_PATH] = quoted(f"{stem}.cfg")
+        if precision == "int8":
+            needed.append("calib_table")
         around = [t.name for t in self.app.tasks if t.network is None]
-        self.remarks += [
+        self.remarks.append(
             f"App `{self.app.name}`; C++ code of `app_type` does the work of: {_plain(around)}."
-        ]
+        )
+        self._tell_needed([name for name in needed if name not in found])
+        return found
+
+    def _tell_needed(self, missing: list[str]) -> None:
+        """Settings to be filled in."""
         if missing:
             self.remarks.append(
                 f"Fill in: {_plain(missing)}, and what the application reads itself."
@@ -370,20 +399,27 @@ class _App:
                 f"JEDI also needs {listed(missing)}",
                 f"write them into the file, or before the app: {example}",
             )
-        return found
 
 
 def _bare(value: str) -> str:
     """The text of a value in libconfig's form; empty if it is no text."""
-    parsed = parse("", f"x = {value}".encode(), "F705").root if value else None
-    found = parsed.settings[0].value if parsed is not None and parsed.settings else None
-    return found.value.strip() if isinstance(found, Scalar) and isinstance(found.value, str) else ""
+    if not value:
+        return ""
+    parsed = parse("", f"x = {value}".encode(), "F705").root
+    if parsed is None or not parsed.settings:
+        return ""
+    found = parsed.settings[0].value
+    if isinstance(found, Scalar) and isinstance(found.value, str):
+        return found.value.strip()
+    return ""
 
 
 def _whole(text: str) -> int:
     """A number in a `jedi:` line, -1 for anything else."""
     text = text.strip()
-    return int(text) if text.isdecimal() and len(text) < 10 else -1
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    return -1
 
 
 def _plain(names: Iterable[str]) -> str:

@@ -29,5 +29,7 @@ def _hop(word: str, block: int, blocks: int) -> str | None:
         return ""
     if blocks % block:
         return None
-    tokens = f" of {block}" if block > 1 else ""
+    tokens = ""
+    if block > 1:
+        tokens = f" of {block}"
     return f"{word} {blocks // block}{tokens}"

@@ -80,17 +80,8 @@ def code_of(
 ) -> Coded:
     """Code of all tasks that have any; warnings name the others. Files are in `folder`."""
     actors = {leaf.task: leaf for leaf in leaves if leaf.task.kind == "actor"}
-    headers: dict[PreesmTask, Path] = {}
-    for task, leaf in actors.items():
-        header = _header(task, leaf, project, say)
-        if header is not None:
-            headers[task] = header
     sources = PreesmSources(project, say)
-    called = {t: [f.name for f in (t.loop, t.init) if f is not None] for t in headers}
-    sources.collect(
-        dict.fromkeys(headers.values()), [f for names in called.values() for f in names]
-    )
-    runs = set(_defined({t: called[t] for t in names if t in called}, actors, sources.defined, say))
+    runs = set(_running(actors, names, sources, say))
     have = [task for task in names if task.kind != "actor" or task in runs]
     if not have:
         return Coded({}, {})
@@ -108,38 +99,57 @@ def code_of(
     return Coded(codes, {file: text, **files})
 
 
-def _defined(
-    called: Mapping[PreesmTask, list[str]],
+def _running(
     actors: Mapping[PreesmTask, Leaf],
-    defined: Container[str],
+    names: Iterable[PreesmTask],
+    sources: PreesmSources,
     say: PreesmCollector,
 ) -> Iterator[PreesmTask]:
-    """The actors whose functions the project has, of those with a header."""
-    for task, functions in called.items():
-        missing = [function for function in functions if function not in defined]
-        if not missing:
+    """The actors with code, in the order of `names`; `sources` collects the files that they
+    need."""
+    headers: dict[PreesmTask, Path] = {}
+    for task, leaf in actors.items():
+        header = _header(task, leaf, sources.project, say)
+        if header is not None:
+            headers[task] = header
+    functions: list[str] = []
+    for task in headers:
+        functions += _functions(task)
+    sources.collect(dict.fromkeys(headers.values()), functions)
+    for task in names:
+        if task in headers and _all_defined(task, actors[task], sources.defined, say):
             yield task
-            continue
-        leaf = actors[task]
-        assert leaf.actor is not None
+
+
+def _functions(task: PreesmTask) -> list[str]:
+    """The C functions that a task calls."""
+    return [f.name for f in (task.loop, task.init) if f is not None]
+
+
+def _all_defined(
+    task: PreesmTask, leaf: Leaf, defined: Container[str], say: PreesmCollector
+) -> bool:
+    """Does the project have the functions of an actor? If not, a warning says so."""
+    missing = [function for function in _functions(task) if function not in defined]
+    if missing:
         say.warn_together(
             leaf.way[-1],
             f"no C source of the project defines {shown(missing[0])}: this task has no code",
-            leaf.actor.span,
+            leaf.span,
             "name its code in the text, or add the source",
         )
+    return not missing
 
 
 def _header(
     task: PreesmTask, leaf: Leaf, project: PreesmProject, say: PreesmCollector
 ) -> Path | None:
     """The header of an actor; None with a warning if it has no code."""
-    assert leaf.actor is not None
-    name, span = leaf.way[-1], leaf.actor.span
+    name, span = leaf.way[-1], leaf.span
     if task.loop is None:
         say.warn_together(name, "PREESM knows no code of these actors: the tasks have none", span)
         return None
-    if not all(_C_NAME.fullmatch(f.name) for f in (task.loop, task.init) if f is not None):
+    if not all(map(_C_NAME.fullmatch, _functions(task))):
         say.warn_together(name, "these actors name no C function: the tasks have no code", span)
         return None
     header = project.find(task.refinement)
@@ -189,24 +199,29 @@ def _file(
     yield _OPENING.rstrip("\n")
     bodies = [_task(task, code.symbol) for task, code in codes.items()]
     text = "".join(bodies)
-    yield from (
-        helper.rstrip("\n")
-        for word, helper in (("own(", _OWN), ("fill(", _FILL))
-        if f"flowc_{word}" in text
-    )
+    for word, helper in (("own(", _OWN), ("fill(", _FILL)):
+        if f"flowc_{word}" in text:
+            yield helper.rstrip("\n")
     yield from defined
     yield ""
     for number, (path, twice) in enumerate(included):
-        yield from (f"#define {name} {name}_{number}" for name in twice)
+        for name in twice:
+            yield f"#define {name} {name}_{number}"
         yield f'#include "{path}"'
-        yield from (f"#undef {name}" for name in twice)
+        for name in twice:
+            yield f"#undef {name}"
     yield from bodies
 
 
 def _escaped(text: str) -> str:
     """Inside of a string in C."""
-    plain = {ord(c) for c in text if c.isascii() and c.isprintable() and c not in '"\\?'}
-    return "".join(chr(b) if b in plain else f"\\{b:03o}" for b in os.fsencode(text))
+    escaped = ""
+    for byte in os.fsencode(text):
+        if 32 <= byte < 127 and chr(byte) not in '"\\?':
+            escaped += chr(byte)
+        else:
+            escaped += f"\\{byte:03o}"
+    return escaped
 
 
 def _task(task: PreesmTask, symbol: str) -> str:
@@ -220,7 +235,14 @@ def _task(task: PreesmTask, symbol: str) -> str:
         "{",
         "    (void)state, (void)p;",
     ]
-    lines += {"actor": _actor, "fork": _fork, "join": _join}.get(task.kind, _copies)(task)
+    if task.loop is not None:
+        lines += _actor(task, task.loop)
+    elif task.kind == "fork":
+        lines += _fork(task)
+    elif task.kind == "join":
+        lines += _join(task)
+    else:
+        lines += _copies(task)
     lines += ["    return 0;", "}"]
     if task.init is not None:
         lines += _init(task, task.init, symbol)
@@ -244,14 +266,17 @@ def _port(task: PreesmTask, argument: Argument) -> PreesmPort | None:
 def _number(task: PreesmTask, argument: Argument) -> str:
     made = next((name for formal, name, _ in task.formals if formal == argument.name), "")
     known = token_of(argument.type, {})
-    cast = f"({known.c})" if known is not None and "*" not in argument.type else ""
-    return f"{cast}p->{made}" if made else "0"
+    cast = ""
+    if known is not None and "*" not in argument.type:
+        cast = f"({known.c})"
+    if made:
+        return f"{cast}p->{made}"
+    return "0"
 
 
-def _actor(task: PreesmTask) -> list[str]:
-    assert task.loop is not None
+def _actor(task: PreesmTask, loop: Function) -> list[str]:
     lines, values = [], []
-    for a in task.loop.arguments:
+    for a in loop.arguments:
         port = _port(task, a)
         if a.config or port is None:
             values.append(_number(task, a))
@@ -270,7 +295,7 @@ def _actor(task: PreesmTask) -> list[str]:
                 "        return 1;",
             ]
             values.append(own)
-    return [*lines, f"    {task.loop.name}({', '.join(values)});"]
+    return [*lines, f"    {loop.name}({', '.join(values)});"]
 
 
 def _init(task: PreesmTask, init: Function, symbol: str) -> list[str]:
@@ -278,9 +303,10 @@ def _init(task: PreesmTask, init: Function, symbol: str) -> list[str]:
     values = []
     for a in init.arguments:
         port = _port(task, a)
-        values.append(
-            f"calloc({_bytes(port)}, 1)" if not a.config and port is not None else _number(task, a)
-        )
+        if a.config or port is None:
+            values.append(_number(task, a))
+        else:
+            values.append(f"calloc({_bytes(port)}, 1)")
     return [
         "",
         f"void *{symbol}_init(const {symbol}_params *p)",
@@ -304,7 +330,9 @@ def _copies(task: PreesmTask) -> list[str]:
     lines = []
     for port in _ports(task, "out"):
         room = port.tokens * port.token.bytes
-        skip = f" + {size - room}" if task.kind == "roundbuffer" and room < size else ""
+        skip = ""
+        if task.kind == "roundbuffer" and room < size:
+            skip = f" + {size - room}"
         start = f"(const char *){_pointer(given)}{skip}"
         lines.append(f"    flowc_fill({_pointer(port)}, {room}, {start}, {min(size, room)});")
     return lines

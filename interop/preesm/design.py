@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from ...model.span import Span
 from .graph import Direction, Function, PiActor
 from .types import PreesmToken
 
@@ -78,7 +79,7 @@ class Leaf:
     PREESM.
 
     `values` are those of the parameters of its actor, which is None where the import added the
-    task.
+    task. `span` is the place of the actor, or of the graph.
     """
 
     way: Way
@@ -87,6 +88,7 @@ class Leaf:
     firings: int
     values: Mapping[str, Fraction]
     actor: PiActor | None
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)

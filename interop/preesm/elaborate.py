@@ -18,10 +18,10 @@ from pathlib import Path
 
 from ...model.span import Span
 from ..names import identifiers, reserved_words, shown
-from .design import Leaf, PreesmDesign, PreesmGraph, Way
+from .design import Formal, Leaf, PreesmDesign, PreesmGraph, Way
 from .files import PreesmCollector, PreesmProject
 from .graph import PiActor, PiGraph, read_graph
-from .level import Level, level_of
+from .level import Level, LevelPart, level_of
 from .scenario import GivenValue
 from .types import PreesmToken, token_of
 from .values import Value, Values
@@ -47,6 +47,17 @@ def design_of(
     return design
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a graph: names of the actors around it in PREESM and in the text, its firings in
+    one iteration of PREESM, and the open files."""
+
+    way: Way
+    path: Way
+    firings: int
+    files: tuple[Path, ...]
+
+
 @dataclass(slots=True)
 class _Elaboration:
     project: PreesmProject
@@ -66,12 +77,14 @@ class _Elaboration:
         self.graphs[top.file] = top
         names = identifiers(top.parameters, "constant", reserved_words())
         scope = self.values.scope(top, {}, dict(zip(top.parameters, names, strict=True)))
-        tokens = {
-            n: t for n, i in top.interfaces.items() if (t := self.outer(top, n, i.span)) is not None
-        }
-        graph = (
-            None if scope is None else self.graph(top, (), (), scope, (), tokens, 1, (top.file,))
-        )
+        tokens = {}
+        for interface in top.interfaces:
+            token = self.outer(top, interface)
+            if token is not None:
+                tokens[interface] = token
+        graph = None
+        if scope is not None:
+            graph = self.graph(top, _Place((), (), 1, (top.file,)), scope, (), tokens)
         if graph is None or self.say.faults:
             return None
         scale = self.scale(top)
@@ -79,10 +92,12 @@ class _Elaboration:
             graph, tuple(self.values.defined), tuple(self.leaves), self.period(top, scale)
         )
 
-    def outer(self, top: PiGraph, interface: str, span: Span) -> PreesmToken | None:
+    def outer(self, top: PiGraph, interface: str) -> PreesmToken | None:
         """The type of an open end, which is that of its fifo."""
-        found = (f for f in top.fifos if interface in (f.source[0], f.target[0]))
-        return next((self.token(f.type, f.span) for f in found), None)
+        for fifo in top.fifos:
+            if interface in (fifo.source[0], fifo.target[0]):
+                return self.token(fifo.type, fifo.span)
+        return None
 
     def token(self, said: str, span: Span) -> PreesmToken | None:
         """The token of a fifo; None after a fault, reported once per type."""
@@ -99,13 +114,10 @@ class _Elaboration:
     def graph(
         self,
         pi: PiGraph,
-        way: Way,
-        path: Way,
+        place: _Place,
         scope: Mapping[str, Value],
-        formals: tuple[tuple[str, str, str], ...],
+        formals: tuple[Formal, ...],
         outer: Mapping[str, PreesmToken],
-        firings: int,
-        open_files: tuple[Path, ...],
     ) -> PreesmGraph | None:
         """One graph with its content, and its firings; None after a fault."""
         self.levels += 1
@@ -113,34 +125,53 @@ class _Elaboration:
             if self.levels + len(self.leaves) == _MOST + 1:
                 self.say.refuse(f"this graph has more than {_MOST} actors with all inside", pi.span)
             return None
-        inside = {n: self.inner(pi, a, open_files) for n, a in pi.actors.items() if a.hierarchical}
+        inside = self.inside(pi, place)
         level = level_of(pi, scope, self.values, self.token, outer, self.say)
-        if level is None or any(i is None for i in inside.values()):
+        if level is None or inside is None:
             return None
-        self.connect(level, way)
-        self.virtual += (((*way, node), firings * times) for node, times in level.virtual)
+        self.connect(level, place.way)
+        for node, times in level.virtual:
+            self.virtual.append(((*place.way, node), place.firings * times))
         declarations: dict[str, PreesmGraph] = {}
         for name, sub in inside.items():
-            assert sub is not None
-            made = self.sub_graph(sub, level, name, way, path, firings, open_files)
+            made = self.sub_graph(sub, level, name, place)
             if made is not None:
                 declarations[name] = made
         for part in level.tasks:
-            numbers = {n: v.number for n, v in part.values.items()}
-            total = firings * part.firings
-            task = part.declaration(total)
-            place = (*way, part.node)
-            self.leaves.append(Leaf(place, (*path, part.name), task, total, numbers, part.actor))
-            self.root(place)
+            self.leaf(part, pi, place)
         if len(declarations) < len(inside):
             return None
-        return level.graph(formals, declarations, firings)
+        return level.graph(formals, declarations, place.firings)
+
+    def leaf(self, part: LevelPart, pi: PiGraph, place: _Place) -> None:
+        numbers = {n: v.number for n, v in part.values.items()}
+        total = place.firings * part.firings
+        way, path = (*place.way, part.node), (*place.path, part.name)
+        span = pi.span
+        if part.actor is not None:
+            span = part.actor.span
+        task = part.declaration(total)
+        self.leaves.append(Leaf(way, path, task, total, numbers, part.actor, span))
+        self.root(way)
+
+    def inside(self, pi: PiGraph, place: _Place) -> dict[str, PiGraph] | None:
+        """The graphs inside of actors; None after a fault."""
+        hierarchical = [actor for actor in pi.actors.values() if actor.hierarchical]
+        found = {}
+        for actor in hierarchical:
+            graph = self.inner(pi, actor, place.files)
+            if graph is not None:
+                found[actor.name] = graph
+        if len(found) < len(hierarchical):
+            return None
+        return found
 
     def inner(self, pi: PiGraph, actor: PiActor, open_files: tuple[Path, ...]) -> PiGraph | None:
         file = self.project.find(actor.refinement)
         if file is None:
             beside = pi.file.parent / Path(actor.refinement).name
-            file = beside if self.project.holds(beside) else None
+            if self.project.holds(beside):
+                file = beside
         if file is None:
             message = (
                 f"there is no {shown(actor.refinement)} in the project, which {shown(actor.name)}"
@@ -158,35 +189,13 @@ class _Elaboration:
             self.graphs[file] = read_graph(file, self.say)
         return self.graphs[file]
 
-    def sub_graph(
-        self,
-        sub: PiGraph,
-        level: Level,
-        name: str,
-        way: Way,
-        path: Way,
-        firings: int,
-        open_files: tuple[Path, ...],
-    ) -> PreesmGraph | None:
+    def sub_graph(self, sub: PiGraph, level: Level, name: str, place: _Place) -> PreesmGraph | None:
         """The graph inside of an actor, if its interfaces are the ports of the actor."""
-        actor, said = level.pi.actors[name], level.values[name]
-        ports = {p.name: p for p in actor.ports}
-        fits = True
-        for own, other in (
-            (ports.keys(), sub.interfaces.keys()),
-            (sub.interfaces.keys(), ports.keys()),
-        ):
-            for missing in sorted(own - other):
-                where = sub.span if own is ports.keys() else actor.span
-                self.say.fault(
-                    f"{shown(name)} and {shown(sub.file.name)} do not both have a port"
-                    f" {shown(missing)}",
-                    where,
-                )
-                fits = False
-        inputs = {n: p for n, p in sub.parameters.items() if p.interface and n in said}
+        actor, values = level.pi.actors[name], level.values[name]
+        fits = self.same_ports(sub, actor)
+        inputs = [n for n, p in sub.parameters.items() if p.interface and n in values]
         names = identifiers(inputs, "parameter", reserved_words())
-        outside = {n: Value(said[n].number, made) for n, made in zip(inputs, names, strict=True)}
+        outside = {n: Value(values[n].number, made) for n, made in zip(inputs, names, strict=True)}
         scope = self.values.scope(sub, outside)
         if scope is None or not fits:
             return None
@@ -194,14 +203,30 @@ class _Elaboration:
             fits &= self.same_rate(sub, interface, scope, level, actor)
         if not fits:
             return None
-        kinds = ("int" if said[n].number.denominator == 1 else "float" for n in inputs)
-        formals = tuple(zip(inputs, names, kinds, strict=True))
-        outer = {p: level.tokens[name, p] for p in ports}
-        place, text_place = (*way, name), (*path, level.names[name])
-        total = firings * level.firings[name]
-        return self.graph(
-            sub, place, text_place, scope, formals, outer, total, (*open_files, sub.file)
+        formals = []
+        for n, made in zip(inputs, names, strict=True):
+            kind = "int" if values[n].number.denominator == 1 else "float"
+            formals.append((n, made, kind))
+        outer = {p.name: level.tokens[name, p.name] for p in actor.ports}
+        inner = _Place(
+            (*place.way, name),
+            (*place.path, level.names[name]),
+            place.firings * level.firings[name],
+            (*place.files, sub.file),
         )
+        return self.graph(sub, inner, scope, tuple(formals), outer)
+
+    def same_ports(self, sub: PiGraph, actor: PiActor) -> bool:
+        """Are the interfaces of a graph the ports of its actor? If not, these are faults."""
+        ports = {p.name for p in actor.ports}
+        interfaces = set(sub.interfaces)
+        for missing in (*sorted(ports - interfaces), *sorted(interfaces - ports)):
+            self.say.fault(
+                f"{shown(actor.name)} and {shown(sub.file.name)} do not both have a port"
+                f" {shown(missing)}",
+                actor.span,
+            )
+        return ports == interfaces
 
     def same_rate(
         self, sub: PiGraph, name: str, scope: Mapping[str, Value], level: Level, actor: PiActor
@@ -246,10 +271,9 @@ class _Elaboration:
         blocks: dict[Way, list[int]] = defaultdict(list)
         for place, firings in self.virtual:
             blocks[self.root(place)].append(firings)
-        scales = [
-            math.gcd(*(leaf.firings for leaf in part), *blocks[root])
-            for root, part in parts.items()
-        ]
+        scales = []
+        for root, part in parts.items():
+            scales.append(math.gcd(*(leaf.firings for leaf in part), *blocks[root]))
         if len(set(scales)) > 1:
             first = [part[0].way[-1] for part in parts.values()]
             message = f"{len(parts)} parts of this graph share no data"
@@ -266,11 +290,11 @@ class _Elaboration:
         """The period of an iteration of the text, from the periods of graph and actors."""
         found: dict[Fraction, tuple[str, Span]] = {}
         said = [(top.period, top.span, 1, "the graph")]
-        said += [
-            (leaf.actor.period, leaf.actor.span, leaf.firings, shown(leaf.actor.name))
-            for leaf in self.leaves
-            if leaf.actor is not None
-        ]
+        for leaf in self.leaves:
+            if leaf.actor is not None:
+                said.append(
+                    (leaf.actor.period, leaf.actor.span, leaf.firings, shown(leaf.actor.name))
+                )
         for text, span, firings, who in said:
             if not text.strip("0 "):
                 continue

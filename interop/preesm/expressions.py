@@ -125,13 +125,19 @@ class _Parser:
         if self.depth > 60:
             raise Wrong("its brackets are too deep")
         operator = self.take("-", "+", "!")
-        expr = PreesmSign(operator, self.unary()) if operator else self.power()
+        expr: Expr
+        if operator:
+            expr = PreesmSign(operator, self.unary())
+        else:
+            expr = self.power()
         self.depth -= 1
         return expr
 
     def power(self) -> Expr:
         base = self.atom()
-        return PreesmBinary("^", base, self.unary()) if self.take("^") else base
+        if self.take("^"):
+            return PreesmBinary("^", base, self.unary())
+        return base
 
     def atom(self) -> Expr:
         kind, text = self.tokens[self.next]
@@ -152,9 +158,9 @@ class _Parser:
             inner = self.binary(0)
             self.close()
             return inner
-        raise Wrong(
-            f"{shown(text)} does not fit there" if text else "something is missing at its end"
-        )
+        if text:
+            raise Wrong(f"{shown(text)} does not fit there")
+        raise Wrong("something is missing at its end")
 
     def close(self) -> None:
         if not self.take(")"):
@@ -199,17 +205,27 @@ def _value(expr: Expr, values: Mapping[str, Fraction]) -> Fraction:
             result = values[text]
         case PreesmSign("!", operand):
             result = Fraction(not _value(operand, values) > 0)
-        case PreesmSign(operator, operand):
-            result = _value(operand, values) * (-1 if operator == "-" else 1)
+        case PreesmSign("-", operand):
+            result = -_value(operand, values)
+        case PreesmSign(_, operand):
+            result = _value(operand, values)
         case PreesmBinary(operator, left, right):
             result = _BINARY[operator](_value(left, values), _value(right, values))
         case PreesmCall("if", (condition, yes, no)):
-            result = _value(yes if _value(condition, values) > 0 else no, values)
+            chosen = no
+            if _value(condition, values) > 0:
+                chosen = yes
+            result = _value(chosen, values)
         case PreesmCall(function, arguments):
             result = _call(function, [settled(_value(a, values)) for a in arguments])
-    if result.numerator.bit_length() > _BITS or result.denominator.bit_length() > _BITS:
+    return _limited(result)
+
+
+def _limited(value: Fraction) -> Fraction:
+    """The value. Raises Wrong if it is too large."""
+    if value.numerator.bit_length() > _BITS or value.denominator.bit_length() > _BITS:
         raise Wrong("its value is too large")
-    return result
+    return value
 
 
 def _call(name: str, arguments: list[Fraction]) -> Fraction:
@@ -240,11 +256,11 @@ def _power(a: Fraction, b: Fraction) -> Fraction:
     if b.denominator == 1:
         if a == 0 and b < 0:
             raise Wrong("division by zero")
-        if abs(b) * max(a.numerator.bit_length(), a.denominator.bit_length()) > 2 * _BITS and abs(
-            a
-        ) not in (0, 1):
+        if abs(a) == 1:
+            return Fraction(a ** int(b % 2))
+        if a and abs(b) * max(a.numerator.bit_length(), a.denominator.bit_length()) > 2 * _BITS:
             raise Wrong("its value is too large")
-        return Fraction(a ** int(b % 2 if abs(a) == 1 else b))
+        return Fraction(a ** int(b))
     if a < 0:
         raise Wrong("a root of a negative number")
     if a == 0:
@@ -264,7 +280,9 @@ def _sqrt(a: Fraction) -> Fraction:
         raise Wrong("a root of a negative number")
     above, below = math.isqrt(a.numerator), math.isqrt(a.denominator)
     exact = above**2 == a.numerator and below**2 == a.denominator
-    return Fraction(above, below) if exact else Fraction(_EXACT.sqrt(_decimal(a)))
+    if exact:
+        return Fraction(above, below)
+    return Fraction(_EXACT.sqrt(_decimal(a)))
 
 
 def _logarithm(a: Fraction) -> Fraction:
@@ -288,9 +306,9 @@ def _geometric(first: Fraction, ratio: Fraction, count: Fraction) -> Fraction:
     terms = int(count)
     if terms < 1:
         raise Wrong("the third value of `geo_sum` has to be 1 at least")
-    return (
-        first * terms if ratio == 1 else first * (1 - _power(ratio, Fraction(terms))) / (1 - ratio)
-    )
+    if ratio == 1:
+        return first * terms
+    return first * (1 - _power(ratio, Fraction(terms))) / (1 - ratio)
 
 
 _BINARY: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -334,7 +352,9 @@ def written(
     names.
     """
     found = _written(expr, names, number or as_number)
-    return None if found is None else found[0]
+    if found is None:
+        return None
+    return found[0]
 
 
 def as_number(value: Fraction) -> str:
@@ -349,13 +369,15 @@ def _written(
     match expr:
         case PreesmNumber(value):
             text = number(value)
-            return text, 2 if text.replace(".", "").isdigit() else 0
+            return _atom(text, text.replace(".", "").isdigit())
         case PreesmName(text) if text in names:
             known = names[text]
-            return known, 2 if re.fullmatch(r"\w+(->\w+)?", known) else 0
+            return _atom(known, re.fullmatch(r"\w+(->\w+)?", known) is not None)
         case PreesmSign("-" | "+" as operator, operand):
             inner = _written(operand, names, number)
-            return None if inner is None else (f"{operator}{_bound(inner, 2)}", 0)
+            if inner is None:
+                return None
+            return (f"{operator}{_bound(inner, 2)}", 0)
         case PreesmBinary("+" | "-" | "*" | "/" as operator, left, right):
             level = 0 if operator in "+-" else 1
             first, second = _written(left, names, number), _written(right, names, number)
@@ -364,9 +386,20 @@ def _written(
             return f"{_bound(first, level)} {operator} {_bound(second, level + 1)}", level
         case PreesmCall("ceil", (argument,)):
             inner = _written(argument, names, number)
-            return None if inner is None else (f"ceil({inner[0]})", 2)
+            if inner is None:
+                return None
+            return (f"ceil({inner[0]})", 2)
     return None
 
 
+def _atom(text: str, bare: bool) -> tuple[str, int]:
+    """The text of a name or a number; one with signs or operators is like a sum."""
+    if bare:
+        return text, 2
+    return text, 0
+
+
 def _bound(part: tuple[str, int], level: int) -> str:
-    return part[0] if part[1] >= level else f"({part[0]})"
+    if part[1] >= level:
+        return part[0]
+    return f"({part[0]})"

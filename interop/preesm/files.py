@@ -52,8 +52,15 @@ class PreesmProject:
         )
         if ".." in parts:
             return None
-        candidates = [parts[1:], parts] if said.startswith("/") else [parts, parts[1:]]
-        return next((f for c in candidates if c and self.holds(f := self.root.joinpath(*c))), None)
+        candidates = [parts, parts[1:]]
+        if said.startswith("/"):
+            candidates.reverse()
+        for candidate in candidates:
+            if candidate:
+                file = self.root.joinpath(*candidate)
+                if self.holds(file):
+                    return file
+        return None
 
     def holds(self, file: Path) -> bool:
         """Is this a file of the project? A link may lead out of it to a C file of the same name
@@ -72,7 +79,7 @@ class PreesmProject:
             inside[:] = sorted(
                 n for n in inside if not n.startswith(".") and n not in ("generated", "build")
             )
-            found += (Path(folder, n) for n in sorted(names))
+            found += [Path(folder, name) for name in sorted(names)]
             if len(found) > _MOST:
                 break
         return tuple(f for f in found if self.holds(f))
@@ -85,8 +92,12 @@ def project_of(file: Path, said: str = "") -> PreesmProject:
     marked = next((p for p in above if os.path.isfile(p / ".project")), None)
     if marked is not None:
         return PreesmProject(marked)
-    fitting = next((p for p in above if said and PreesmProject(p).find(said) is not None), None)
-    return PreesmProject(fitting or (above[1] if len(above) > 1 else above[0]))
+    for folder in above:
+        if said and PreesmProject(folder).find(said) is not None:
+            return PreesmProject(folder)
+    if len(above) > 1:
+        return PreesmProject(above[1])
+    return PreesmProject(above[0])
 
 
 def start_of(path: Path) -> Span:

@@ -146,7 +146,9 @@ def read_graph(path: Path, say: PreesmCollector) -> PiGraph | None:
         say.fault("there is no `graph` in this file", root.span, "is this a PiSDF graph?")
         return None
     found = _Reader(path, say).graph(graph)
-    return found if len(say.faults) == before else None
+    if len(say.faults) == before:
+        return found
+    return None
 
 
 @dataclass(slots=True)
@@ -169,18 +171,16 @@ class _Reader:
                 continue
             seen[name] = node.span
             self.node(node, name)
-        fifos = [
-            f for e in graph.all("edge") if e.attributes.get("kind") == "fifo" for f in self.fifo(e)
-        ]
-        dependencies = [
-            d
-            for e in graph.all("edge")
-            if e.attributes.get("kind") == "dependency"
-            for d in self.dependency(e)
-        ]
+        fifos: list[PiFifo] = []
+        dependencies: list[PiDependency] = []
         for edge in graph.all("edge"):
-            if edge.attributes.get("kind") not in ("fifo", "dependency"):
-                self.say.fault("this edge is neither a fifo nor a dependency", edge.span)
+            match edge.attributes.get("kind"):
+                case "fifo":
+                    fifos += self.fifo(edge)
+                case "dependency":
+                    dependencies += self.dependency(edge)
+                case _:
+                    self.say.fault("this edge is neither a fifo nor a dependency", edge.span)
         self.connected(fifos)
         name = _data(graph, "name") or self.path.stem
         period = graph.attributes.get("period", "")
@@ -216,11 +216,7 @@ class _Reader:
         elif kind == "actor" or kind in SPECIAL:
             self.actors[name] = self.actor(node, name, kind, ports)
         elif kind == "delay":
-            expression, level, setter, getter = (
-                node.attributes.get(a, "") for a in ("expr", "level", "setter", "getter")
-            )
-            self.delays[name] = PiDelay(name, expression, level, setter, getter, node.span)
-            self.delay(self.delays[name])
+            self.delays[name] = self.delay(node, name)
         elif kind == "cfg_out_iface":
             message = (
                 f"{shown(name)} hands a parameter to the graph around: it changes while the program"
@@ -278,34 +274,36 @@ class _Reader:
         for a in node.all("param"):
             name = self.say.attribute(a, "name")
             if name is not None:
-                direction: Direction = "out" if a.attributes.get("direction") == "OUT" else "in"
+                direction: Direction = "in"
+                if a.attributes.get("direction") == "OUT":
+                    direction = "out"
                 config = a.attributes.get("isConfig") == "true"
                 arguments.append(Argument(name, direction, config, a.attributes.get("type", "")))
         return Function(self.say.attribute(node, "name") or "", tuple(arguments), node.span)
 
-    def delay(self, delay: PiDelay) -> None:
-        if delay.setter or delay.getter:
-            who = " and ".join(shown(n) for n in (delay.setter, delay.getter) if n)
-            message = f"delay {shown(delay.name)} is filled or emptied by {who} in every iteration"
+    def delay(self, node: Element, name: str) -> PiDelay:
+        expression, level, setter, getter = (
+            node.attributes.get(key, "") for key in ("expr", "level", "setter", "getter")
+        )
+        if setter or getter:
+            who = " and ".join(shown(n) for n in (setter, getter) if n)
+            message = f"delay {shown(name)} is filled or emptied by {who} in every iteration"
             self.say.refuse(
-                message, delay.span, "a delay of flowc has its tokens once, at the start"
+                message, node.span, "a delay of flowc has its tokens once, at the start"
             )
-        elif delay.level not in ("", "permanent"):
-            message = (
-                f"delay {shown(delay.name)} of level `{delay.level}` begins anew in every iteration"
-            )
+        elif level not in ("", "permanent"):
+            message = f"delay {shown(name)} of level `{level}` begins anew in every iteration"
             self.say.refuse(
-                message, delay.span, "a delay of flowc keeps its tokens: make its level `permanent`"
+                message, node.span, "a delay of flowc keeps its tokens: make its level `permanent`"
             )
+        return PiDelay(name, expression, level, setter, getter, node.span)
 
     # -- edges -------------------------------------------------------------------------------------
     def fifo(self, edge: Element) -> Iterator[PiFifo]:
-        ends = [
-            self.say.attribute(edge, a) for a in ("source", "sourceport", "target", "targetport")
-        ]
-        source, out, target, into = ends
-        if source is None or out is None or target is None or into is None:
+        ends = self.say.attributes(edge, "source", "sourceport", "target", "targetport")
+        if ends is None:
             return
+        source, out, target, into = ends
         if source in self.delays or target in self.delays:
             return  # of a setter or getter, for which the delay is rejected
         known = self.end(source, out, "out", edge.span)
@@ -327,12 +325,12 @@ class _Reader:
         if said is not None and said.text:
             self.say.fault(f"there is no delay {shown(said.text)}", said.span)
             return None
-        expression = (
-            edge.attributes if said is None else {**edge.attributes, **said.attributes}
-        ).get("expr", "")
-        return (
-            PiDelay("", expression, "permanent", "", "", edge.span) if expression.strip() else None
-        )
+        expression = edge.attributes.get("expr", "")
+        if said is not None:
+            expression = said.attributes.get("expr", expression)
+        if expression.strip():
+            return PiDelay("", expression, "permanent", "", "", edge.span)
+        return None
 
     def end(self, node: str, port: str, direction: Direction, span: Span) -> bool:
         """Does an end of a fifo exist?"""
@@ -348,21 +346,25 @@ class _Reader:
         return fits
 
     def connected(self, fifos: Iterable[PiFifo]) -> None:
-        """Every port has one fifo."""
+        """Every port has one fifo, of those that read or write it."""
         seen: dict[tuple[End, str], Span] = {}
         for f in fifos:
             for end, way in ((f.source, "out"), (f.target, "in")):
                 if end[0] in self.interfaces:
                     end = (end[0], "")
                 if (end, way) in seen:
-                    help_text = "put a broadcast in between" if way == "out" else ""
+                    help_text = ""
+                    if way == "out":
+                        help_text = "put a broadcast in between"
                     self.say.fault(
                         f"two fifos end at {shown('.'.join(filter(None, end)))}", f.span, help_text
                     )
                 seen[end, way] = f.span
-        if self.say.faults:
-            return
-        ends = {end for end, _ in seen}
+        if not self.say.faults:
+            self.all_connected({end for end, _ in seen})
+
+    def all_connected(self, ends: set[End]) -> None:
+        """Every port has a fifo."""
         for actor in self.actors.values():
             for port in actor.ports:
                 if (actor.name, port.name) not in ends:

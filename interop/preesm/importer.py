@@ -9,6 +9,7 @@ parts; the caller writes files and hashes tasks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...model.diagnostic import Diagnostic, Errors
@@ -22,7 +23,7 @@ from .files import NOT_PREESM, PreesmCollector, PreesmProject, project_of, start
 from .graph import PiGraph, read_graph
 from .places import PreesmTimes, losses, mapping_text, pins_of, times_of
 from .platform import PreesmBoard, read_board
-from .scenario import PreesmScenario, read_scenario
+from .scenario import GivenValue, PreesmScenario, read_scenario
 from .text import names_of, text_of
 
 __all__ = ["imported"]
@@ -31,18 +32,39 @@ __all__ = ["imported"]
 def imported(request: Request) -> registry.Imported:
     """The graph of a request. Raises Errors with everything that is wrong."""
     say = PreesmCollector()
-    scenario = read_scenario(request.path, say) if request.path.suffix == ".scenario" else None
-    if scenario is None:
-        say.stop()
-    project = project_of(request.path, "" if scenario is None else scenario.algorithm)
-    top = read_graph(request.path if scenario is None else _graph_of(scenario, project), say)
-    sizes, given = ({}, {}) if scenario is None else (scenario.sizes, scenario.values)
-    design = None if top is None else design_of(top, project, sizes, given, say)
-    board = None if scenario is None else _board_of(scenario, project, request.target.stem, say)
-    say.stop()
-    assert top is not None  # anything else
-    assert design is not None  # would be a fault
+    scenario = board = None
+    if request.path.suffix == ".scenario":
+        scenario = read_scenario(request.path, say)
+        if scenario is None:
+            raise say.errors()
+        project = project_of(request.path, scenario.algorithm)
+        algorithm = _graph_of(scenario, project)
+        found = _design(algorithm, project, scenario.sizes, scenario.values, say)
+        board = _board_of(scenario, project, request.target.stem, say)
+    else:
+        project = project_of(request.path)
+        found = _design(request.path, project, {}, {}, say)
+    if found is None or say.faults:
+        raise say.errors()
+    top, design = found
     return _texts(request, top, design, scenario, board, project, say)
+
+
+def _design(
+    file: Path,
+    project: PreesmProject,
+    sizes: Mapping[str, int],
+    given: Mapping[tuple[str, str], GivenValue],
+    say: PreesmCollector,
+) -> tuple[PiGraph, PreesmDesign] | None:
+    """The graph in a file, and its design; None after a fault."""
+    top = read_graph(file, say)
+    if top is None:
+        return None
+    design = design_of(top, project, sizes, given, say)
+    if design is None:
+        return None
+    return top, design
 
 
 def _texts(
@@ -71,7 +93,9 @@ def _texts(
         times = times_of(design, names.app, top.name, scenario, board, say)
     say.stop()
     text = text_of(design, names, coded.codes, about)
-    platform = f"{board.name}.flow" if board is not None and times is not None else ""
+    platform = ""
+    if board is not None and times is not None:
+        platform = f"{board.name}.flow"
     return registry.Imported(
         {request.target.name: text, **files, **coded.files},
         say.warnings(),
@@ -93,7 +117,9 @@ def _board_of(
     scenario: PreesmScenario, project: PreesmProject, stem: str, say: PreesmCollector
 ) -> PreesmBoard | None:
     """The architecture; without one there are no platform, places and times."""
-    file = project.find(scenario.architecture) if scenario.architecture else None
+    file = None
+    if scenario.architecture:
+        file = project.find(scenario.architecture)
     if file is None:
         message = (
             f"there is no architecture {shown(scenario.architecture)}: platform, places and times"

@@ -16,7 +16,7 @@ from ..names import capitalised, identifiers, reserved_words, shown
 from . import borders, expressions
 from .design import Formal, Kind, PreesmGraph, PreesmInstance, PreesmPort, PreesmTask
 from .files import PreesmCollector
-from .graph import SPECIAL, Direction, End, Function, PiActor, PiGraph, PiPort
+from .graph import SPECIAL, Argument, Direction, End, Function, PiActor, PiGraph, PiPort
 from .rates import RatedEdge, Unbalanced, level_firings
 from .types import PreesmToken, plain, token_of
 from .values import Value, Values
@@ -89,7 +89,9 @@ def level_of(
     if len(say.faults) > before:
         return None
     level.make()
-    return level if len(say.faults) == before else None
+    if len(say.faults) == before:
+        return level
+    return None
 
 
 @dataclass(slots=True)
@@ -121,19 +123,18 @@ class Level:
         """Values, rates, tokens and delays."""
         given = {(d.target, d.port): d.source for d in self.pi.dependencies}
         for name, actor in self.pi.actors.items():
-            self.values[name] = {
-                c: self.scope[s]
-                for c in actor.config
-                if (s := given.get((name, c), "")) in self.scope
-            }
-            for port in actor.ports:
-                what = f"the rate of {shown(f'{name}.{port.name}')}"
-                rate = self.evaluator.whole(port.rate, self.values[name], what, port.span)
-                self.rates[name, port.name] = rate[0] if rate is not None else 1
+            values = {}
+            for port in actor.config:
+                parameter = given.get((name, port), "")
+                if parameter in self.scope:
+                    values[port] = self.scope[parameter]
+            self.values[name] = values
+            for p in actor.ports:
+                what = f"the rate of {shown(f'{name}.{p.name}')}"
+                self.rates[name, p.name] = self.whole(p, values, what)
         for name, interface in self.pi.interfaces.items():
             what = f"the rate of interface {shown(name)}"
-            rate = self.evaluator.whole(interface.rate, self.scope, what, interface.span)
-            self.rates[name, ""] = rate[0] if rate is not None else 1
+            self.rates[name, ""] = self.whole(interface, self.scope, what)
         for i, fifo in enumerate(self.pi.fifos):
             found = token(fifo.type, fifo.span)
             if found is not None:
@@ -146,27 +147,34 @@ class Level:
                 )
                 self.delays[i] = tokens or (0, "0")
 
+    def whole(self, port: PiPort, values: Mapping[str, Value], what: str) -> int:
+        """The rate of a port; 1 after a fault."""
+        rate = self.evaluator.whole(port.rate, values, what, port.span)
+        if rate is None:
+            return 1
+        return rate[0]
+
     def end(self, end: End) -> End:
         """The port of an interface has no name of its own here."""
-        return (end[0], "") if end[0] in self.pi.interfaces else end
+        if end[0] in self.pi.interfaces:
+            return (end[0], "")
+        return end
 
     def fire(self) -> None:
         """How often nodes fire."""
-        inside = [
-            f
-            for f in self.pi.fifos
-            if f.source[0] in self.pi.actors and f.target[0] in self.pi.actors
-        ]
-        edges = [
-            RatedEdge(f.source[0], self.rates[f.source], f.target[0], self.rates[f.target])
-            for f in inside
-        ]
-        interfaces = [
-            (end[0], self.rates[end], self.rates[name, ""])
-            for name in self.pi.interfaces
-            for end in [self.opposite(name)]
-            if end[0] in self.pi.actors
-        ]
+        inside = []
+        edges = []
+        for f in self.pi.fifos:
+            if f.source[0] in self.pi.actors and f.target[0] in self.pi.actors:
+                inside.append(f)
+                edges.append(
+                    RatedEdge(f.source[0], self.rates[f.source], f.target[0], self.rates[f.target])
+                )
+        interfaces = []
+        for name in self.pi.interfaces:
+            end = self.opposite(name)
+            if end[0] in self.pi.actors:
+                interfaces.append((end[0], self.rates[end], self.rates[name, ""]))
         try:
             self.firings.update(level_firings(self.pi.actors, edges, interfaces))
         except Unbalanced as found:
@@ -192,11 +200,8 @@ class Level:
         self.gone = {n for n, a in self.pi.actors.items() if self.only_hands_on(a)}
         kept = [n for n in self.pi.actors if n not in self.gone]
         tasks = dict(self.at_interfaces())
-        wanted = [
-            *self.boundary.values(),
-            *kept,
-            *(f"{n}_{kind}" for n, (kind, _) in tasks.items()),
-        ]
+        at_border = [f"{interface}_{kind}" for interface, (kind, _) in tasks.items()]
+        wanted = [*self.boundary.values(), *kept, *at_border]
         names = identifiers(wanted, "actor", reserved_words())[len(self.boundary) :]
         self.names = dict(zip(kept, names, strict=False))
         for (interface, (_, task)), name in zip(tasks.items(), names[len(kept) :], strict=True):
@@ -206,14 +211,20 @@ class Level:
         for node in kept:
             actor = self.pi.actors[node]
             if not actor.hierarchical:
-                task = self.special(actor) if actor.kind in SPECIAL else self.task(actor)
-                ways = {p.direction for p in actor.ports}
-                loop = any(f.source[0] == f.target[0] == node for f in self.pi.fifos)
-                parallel = actor.init is None and len(ways) == 2 and not loop
-                values, firings = self.values[node], self.firings[node]
-                self.tasks.append(
-                    LevelPart(node, self.names[node], task, firings, values, actor, parallel)
-                )
+                self.tasks.append(self.part(actor))
+
+    def part(self, actor: PiActor) -> LevelPart:
+        """The task of a node without a graph inside."""
+        if actor.kind in SPECIAL:
+            task = self.special(actor)
+        else:
+            task = self.task(actor)
+        node = actor.name
+        ways = {p.direction for p in actor.ports}
+        loop = any(f.source[0] == f.target[0] == node for f in self.pi.fifos)
+        parallel = actor.init is None and len(ways) == 2 and not loop
+        values, firings = self.values[node], self.firings[node]
+        return LevelPart(node, self.names[node], task, firings, values, actor, parallel)
 
     def only_hands_on(self, actor: PiActor) -> bool:
         return actor.kind in SPECIAL and all(
@@ -231,7 +242,8 @@ class Level:
             seen.add(here.name)
             node, name = self.pi.fifos[self.into[here.name, _only_input(here)]].source
             here = self.pi.actors.get(node)
-            port = port if here is None else here.port(name)
+            if here is not None:
+                port = here.port(name)
         return bool(seen)
 
     def hop(self, actor: PiActor, port: PiPort) -> str | None:
@@ -248,7 +260,9 @@ class Level:
             return None
         taken, made = self.rates[before], self.rates[after]
         shorter = actor.kind == "roundbuffer" and made < taken
-        return borders.kept(taken, made) if shorter else borders.repeated(taken, made)
+        if shorter:
+            return borders.kept(taken, made)
+        return borders.repeated(taken, made)
 
     def at_interfaces(self) -> Iterator[tuple[str, tuple[str, PreesmTask]]]:
         """Tasks at interfaces with different tokens inside and outside: a name for it, and the
@@ -257,70 +271,74 @@ class Level:
         Operators on arrows are added to `hops`.
         """
         for name, interface in self.pi.interfaces.items():
-            outside, end = self.rates[name, ""], self.opposite(name)
-            through = end[0] in self.pi.interfaces
-            inside = self.rates[end] * (1 if through else self.firings[end[0]])
-            if through and inside != outside:
-                message = (
-                    f"interface {shown(name)} leads to {shown(end[0])}, which has another rate"
-                )
-                self.say.fault(message, interface.span)
-            before, after = self.outer[name], self.tokens[name, ""]
-            if before.bytes != after.bytes:
-                message = (
-                    f"the fifo inside of interface {shown(name)} has another type than the one"
-                    " around it"
-                )
-                self.say.refuse(message, interface.span)
-            enters = interface.direction == "in"
-            hop = borders.repeated(outside, inside) if enters else borders.kept(inside, outside)
-            if hop is not None and before.text == after.text:
-                self.hops[name] = hop
-                continue
-            kind: Border = "broadcast" if enters else "roundbuffer"
-            if hop == "":
-                kind = ""
-            taken, made = (outside, inside) if enters else (inside, outside)
-            tokens = (before, after) if enters else (after, before)
-            ports = _port("given", "in", taken, tokens[0]), _port("taken", "out", made, tokens[1])
-            word = {"broadcast": "repeated", "roundbuffer": "last", "": "copied"}[kind]
-            task = PreesmTask(
-                kind or "broadcast", capitalised(word, "task"), (), ports, "", None, None, True
+            found = self.at_interface(name, interface)
+            if found is not None:
+                yield name, found
+
+    def at_interface(self, name: str, interface: PiPort) -> tuple[str, PreesmTask] | None:
+        """A word and a task; None where an operator on the arrow is enough."""
+        outside, inside = self.rates[name, ""], self.inside(name, interface)
+        before, after = self.outer[name], self.tokens[name, ""]
+        if before.bytes != after.bytes:
+            message = (
+                f"the fifo inside of interface {shown(name)} has another type than the one"
+                " around it"
             )
-            yield name, (word, task)
+            self.say.refuse(message, interface.span)
+        kind: Border
+        if interface.direction == "in":
+            hop, kind = borders.repeated(outside, inside), "broadcast"
+            ports = _port("given", "in", outside, before), _port("taken", "out", inside, after)
+        else:
+            hop, kind = borders.kept(inside, outside), "roundbuffer"
+            ports = _port("given", "in", inside, after), _port("taken", "out", outside, before)
+        if hop is not None and before.text == after.text:
+            self.hops[name] = hop
+            return None
+        if hop == "":
+            kind = ""
+        word = {"broadcast": "repeated", "roundbuffer": "last", "": "copied"}[kind]
+        return word, PreesmTask(
+            kind or "broadcast", capitalised(word, "task"), (), ports, "", None, None, True
+        )
+
+    def inside(self, name: str, interface: PiPort) -> int:
+        """The tokens that the graph moves through an interface in one firing."""
+        end = self.opposite(name)
+        if end[0] not in self.pi.interfaces:
+            return self.rates[end] * self.firings[end[0]]
+        if self.rates[end] != self.rates[name, ""]:
+            message = f"interface {shown(name)} leads to {shown(end[0])}, which has another rate"
+            self.say.fault(message, interface.span)
+        return self.rates[end]
 
     def special(self, actor: PiActor) -> PreesmTask:
         """A task that copies; an actor that only forwards is an arrow."""
         kept = [p for p in actor.ports if p.direction == "in" or not self.hands_on(actor, p)]
         names = identifiers((p.name for p in kept), "port", _reserved())
-        ports = tuple(
-            _port(
-                name,
-                p.direction,
-                self.rates[actor.name, p.name],
-                self.tokens[actor.name, p.name],
-                p.name,
-            )
-            for name, p in zip(names, kept, strict=True)
-        )
+        ports = []
+        for name, p in zip(names, kept, strict=True):
+            end = (actor.name, p.name)
+            ports.append(_port(name, p.direction, self.rates[end], self.tokens[end], p.name))
         if actor.kind in ("fork", "join"):
-            sums = [
-                sum(p.tokens * p.token.bytes for p in ports if p.direction == way)
-                for way in ("in", "out")
-            ]
-            if actor.kind == "fork" and sums[0] > sums[1]:
-                message = f"the fork hands on {sums[1]} of {sums[0]} bytes: the others are lost"
-                self.say.warn_together(actor.name, message, actor.span, "PREESM drops them as well")
-            elif sums[0] != sums[1]:
-                message = (
-                    f"{actor.kind} {shown(actor.name)} takes {sums[0]} bytes and gives {sums[1]}"
-                )
-                self.say.fault(message, actor.span)
+            self.check_bytes(actor, ports)
         elif len([p for p in ports if p.direction == "in"]) != 1:
             self.say.fault(f"{actor.kind} {shown(actor.name)} has several inputs", actor.span)
-        return PreesmTask(
-            _KINDS[actor.kind], capitalised(actor.kind, "task"), (), ports, "", None, None, True
-        )
+        wanted = capitalised(actor.kind, "task")
+        return PreesmTask(_KINDS[actor.kind], wanted, (), tuple(ports), "", None, None, True)
+
+    def check_bytes(self, actor: PiActor, ports: Iterable[PreesmPort]) -> None:
+        """A fork or a join hands on what it takes."""
+        sums = {"in": 0, "out": 0}
+        for port in ports:
+            sums[port.direction] += port.tokens * port.token.bytes
+        taken, given = sums["in"], sums["out"]
+        if actor.kind == "fork" and taken > given:
+            message = f"the fork hands on {given} of {taken} bytes: the others are lost"
+            self.say.warn_together(actor.name, message, actor.span, "PREESM drops them as well")
+        elif taken != given:
+            message = f"{actor.kind} {shown(actor.name)} takes {taken} bytes and gives {given}"
+            self.say.fault(message, actor.span)
 
     def task(self, actor: PiActor) -> PreesmTask:
         """An actor with code, or without any."""
@@ -337,22 +355,36 @@ class Level:
             ports.append(
                 PreesmPort(name, port.name, port.direction, rate, tokens, c_rate, token, only)
             )
-        floats: set[str] = set()
-        for function in filter(None, (actor.loop, actor.init)):
-            self.check(actor, function)
-            for a in (a for a in function.arguments if a.config and a.name in values):
+        floats = {c for c in actor.config if c in values and values[c].number.denominator != 1}
+        for a in self.arguments(actor):
+            if a.config and a.name in values:
                 used[a.name] = None
                 if plain(a.type) in _FLOATS:
                     floats.add(a.name)
-        formals: tuple[Formal, ...] = tuple(
-            (c, formal[c], "float" if c in floats or values[c].number.denominator != 1 else "int")
-            for c in actor.config
-            if c in used
-        )
-        wanted = capitalised(actor.loop.name if actor.loop is not None else actor.name, "task")
+        formals: list[Formal] = []
+        for c in actor.config:
+            if c in used:
+                formals.append((c, formal[c], "float" if c in floats else "int"))
+        wanted = capitalised(actor.name, "task")
+        if actor.loop is not None:
+            wanted = capitalised(actor.loop.name, "task")
         return PreesmTask(
-            "actor", wanted, formals, tuple(ports), actor.refinement, actor.loop, actor.init, False
+            "actor",
+            wanted,
+            tuple(formals),
+            tuple(ports),
+            actor.refinement,
+            actor.loop,
+            actor.init,
+            False,
         )
+
+    def arguments(self, actor: PiActor) -> Iterator[Argument]:
+        """The arguments of the C functions of an actor, which are checked."""
+        for function in (actor.loop, actor.init):
+            if function is not None:
+                self.check(actor, function)
+                yield from function.arguments
 
     def rate(
         self, actor: PiActor, port: PiPort, formal: Mapping[str, str]
@@ -370,39 +402,43 @@ class Level:
     def check(self, actor: PiActor, function: Function) -> None:
         """Arguments of a C function are ports of its actor, and have room for their tokens."""
         for a in function.arguments:
-            if a.config and a.direction == "out":
-                continue  # it would be a config output, which is rejected at the port
-            if a.config and a.name not in self.values[actor.name]:
-                what = "is no config input" if a.name not in actor.config else "has no value"
-                message = (
-                    f"argument {shown(a.name)} of {shown(function.name)} {what} of"
-                    f" {shown(actor.name)}"
-                )
-                self.say.fault(message, function.span)
-            if a.config or function is actor.init:
-                continue
-            port = next(
-                (p for p in actor.ports if p.name == a.name and p.direction == a.direction), None
+            if a.config and a.direction == "in":  # others are rejected at the port
+                self.check_config(actor, function, a)
+            if not a.config and function is not actor.init:
+                self.check_data(actor, function, a)
+
+    def check_config(self, actor: PiActor, function: Function, argument: Argument) -> None:
+        name = argument.name
+        if name in self.values[actor.name]:
+            return
+        what = "has no value"
+        if name not in actor.config:
+            what = "is no config input"
+        message = f"argument {shown(name)} of {shown(function.name)} {what} of {shown(actor.name)}"
+        self.say.fault(message, function.span)
+
+    def check_data(self, actor: PiActor, function: Function, argument: Argument) -> None:
+        end = (argument.name, argument.direction)
+        if end not in {(p.name, p.direction) for p in actor.ports}:
+            message = (
+                f"{shown(actor.name)} has no {argument.direction}put {shown(argument.name)}, which"
+                f" {shown(function.name)} takes"
             )
-            if port is None:
-                message = (
-                    f"{shown(actor.name)} has no {a.direction}put {shown(a.name)}, which"
-                    f" {shown(function.name)} takes"
-                )
-                self.say.fault(message, function.span)
-                continue
-            token, element = self.tokens[actor.name, port.name], token_of(a.type, {})
-            if element is not None and element.bytes != token.bytes:
-                message = (
-                    f"its C code takes {shown(plain(a.type))} where the fifo has tokens of"
-                    f" {token.bytes} bytes"
-                )
-                self.say.warn_together(
-                    f"{actor.name}.{a.name}",
-                    message,
-                    function.span,
-                    "bytes are handed over as they are",
-                )
+            self.say.fault(message, function.span)
+            return
+        token = self.tokens[actor.name, argument.name]
+        element = token_of(argument.type, {})
+        if element is not None and element.bytes != token.bytes:
+            message = (
+                f"its C code takes {shown(plain(argument.type))} where the fifo has tokens of"
+                f" {token.bytes} bytes"
+            )
+            self.say.warn_together(
+                f"{actor.name}.{argument.name}",
+                message,
+                function.span,
+                "bytes are handed over as they are",
+            )
 
     # -- the text ----------------------------------------------------------------------------------
     @property
@@ -415,16 +451,19 @@ class Level:
 
     def _place(self, end: End) -> tuple[str, ...]:
         actor = self.pi.actors.get(end[0])
-        return end if actor is not None and actor.hierarchical else (end[0],)
+        if actor is not None and actor.hierarchical:
+            return end
+        return (end[0],)
 
     def graph(
         self, formals: tuple[Formal, ...], declarations: Mapping[str, PreesmGraph], firings: int
     ) -> PreesmGraph:
         """The graph, which fires so often; `declarations` are those of its sub-graphs."""
-        instances = [
-            PreesmInstance(p.name, p.declaration(firings * p.firings), p.arguments())
-            for p in self.tasks
-        ]
+        instances = []
+        for p in self.tasks:
+            instances.append(
+                PreesmInstance(p.name, p.declaration(firings * p.firings), p.arguments())
+            )
         for name, graph in declarations.items():
             values = self.values[name]
             arguments = tuple((made, values[formal].text) for formal, made, _ in graph.formals)
@@ -478,13 +517,16 @@ class Level:
                 actor = self.pi.actors[source]
                 words.append(("", self.hop(actor, actor.port(port)) or ""))
             tokens, text = self.delays.get(i, (0, ""))
-            words.append(("delay", text if tokens else ""))
+            if tokens:
+                words.append(("delay", text))
         words.append(("", self.hops.get(self.pi.fifos[index].target[0], "")))
-        for kind, same in groupby((w for w in words if w[1]), key=lambda w: w[0]):
+        said = [(kind, text) for kind, text in words if text]
+        for kind, same in groupby(said, key=lambda word: word[0]):
+            texts = [text for _, text in same]
             if kind:
-                yield f"{kind} {' + '.join(text for _, text in same)}"
+                yield f"{kind} {' + '.join(texts)}"
             else:
-                yield from (text for _, text in same)
+                yield from texts
 
     @property
     def virtual(self) -> Iterator[tuple[str, int]]:
@@ -502,18 +544,22 @@ class Level:
     def text(self, end: End, direction: Direction) -> str:
         """An end of an arrow."""
         node, port = end
+        if node in self.at_border:
+            return self.at_border[node].name
         if node in self.pi.interfaces:
-            return self.at_border[node].name if node in self.at_border else self.boundary[node]
-        actor = self.pi.actors[node]
+            return self.boundary[node]
+        names = self.port_names(self.pi.actors[node], direction)
+        if len(names) > 1:
+            return f"{self.names[node]}.{names[port]}"
+        return self.names[node]
+
+    def port_names(self, actor: PiActor, direction: Direction) -> dict[str, str]:
+        """The names in the text of an actor's inputs or outputs."""
         if actor.hierarchical:
             made = boundary_names(p.name for p in actor.ports)
-            ports = [(p.direction, made[p.name], p.name) for p in actor.ports]
-        else:
-            task = next(p.task for p in self.tasks if p.node == node)
-            ports = [(p.direction, p.name, p.original) for p in task.ports]
-        same = [(name, original) for way, name, original in ports if way == direction]
-        name = next(name for name, original in same if original == port)
-        return f"{self.names[node]}.{name}" if len(same) > 1 else self.names[node]
+            return {p.name: made[p.name] for p in actor.ports if p.direction == direction}
+        task = next(p.task for p in self.tasks if p.node == actor.name)
+        return {p.original: p.name for p in task.ports if p.direction == direction}
 
 
 def _reserved() -> frozenset[str]:
@@ -534,4 +580,6 @@ def _port(
 def _double(value: object) -> str:
     """A number as C takes it without rounding towards zero."""
     text = str(value)
-    return f"({text.replace('/', '.0 / ')}.0)" if "/" in text else f"{text}.0"
+    if "/" in text:
+        return f"({text.replace('/', '.0 / ')}.0)"
+    return f"{text}.0"

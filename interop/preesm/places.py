@@ -37,17 +37,17 @@ def pins_of(
     found = {}
     if len(processors) < 2:
         return {}
-    for leaf in (leaf for leaf in design.leaves if leaf.actor is not None):
-        allowed = [
-            o for o in scenario.allowed.get("/".join((title, *leaf.way)), ()) if o in processors
-        ]
-        if len(allowed) == 1:
-            found[".".join((app, *leaf.path))] = processors[allowed[0]]
-        elif 0 < len(allowed) < len(processors):
-            message = f"may run on {listed(allowed, 4)} only, which is not imported"
-            say.warn_together(
-                "/".join(leaf.way), message, scenario.span, "a pin is a place, not a choice"
-            )
+    for leaf in design.leaves:
+        if leaf.actor is not None:
+            stated = scenario.allowed.get("/".join((title, *leaf.way)), ())
+            allowed = [operator for operator in stated if operator in processors]
+            if len(allowed) == 1:
+                found[".".join((app, *leaf.path))] = processors[allowed[0]]
+            elif 0 < len(allowed) < len(processors):
+                message = f"may run on {listed(allowed, 4)} only, which is not imported"
+                say.warn_together(
+                    "/".join(leaf.way), message, scenario.span, "a pin is a place, not a choice"
+                )
     return found
 
 
@@ -55,13 +55,13 @@ def mapping_text(
     pins: Mapping[str, str], board: PreesmBoard, files: tuple[str, ...], where: str
 ) -> str:
     """A text with pins."""
-    lines = [
-        f"// Where actors have to run, from {shown(where)}.",
-        *(f"use {quoted(f)}" for f in files),
-        "",
-    ]
-    lines += [f"mapping on {board.name} {{", *(f"    {t} -> {p}" for t, p in pins.items()), "}"]
-    return "\n".join(lines) + "\n"
+    lines = [f"// Where actors have to run, from {shown(where)}."]
+    for file in files:
+        lines.append(f"use {quoted(file)}")
+    lines += ["", f"mapping on {board.name} {{"]
+    for task, processor in pins.items():
+        lines.append(f"    {task} -> {processor}")
+    return "\n".join([*lines, "}"]) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,10 @@ class PreesmTimes:
 
     def profile(self, hashes: Mapping[str, str]) -> Profile:
         """As entries, with the content hashes of the tasks."""
-        entries = tuple(
-            ProfileEntry(kind, task, "preesm", hashes[task], "", 0, ns, 0, ns, ns)
-            for (task, kind), ns in sorted(self.costs.items())
-        )
-        return Profile(self.board, self.host, entries)
+        entries = []
+        for (task, kind), ns in sorted(self.costs.items()):
+            entries.append(ProfileEntry(kind, task, "preesm", hashes[task], "", 0, ns, 0, ns, ns))
+        return Profile(self.board, self.host, tuple(entries))
 
 
 def times_of(
@@ -98,7 +97,9 @@ def times_of(
         by_actor.setdefault(timing.actor, []).append(timing)
     for leaf in design.leaves:
         for timing in by_actor.get("/".join((title, *leaf.way)), ()):
-            ns = _time(timing, leaf, say) if timing.operator in kinds else None
+            if timing.operator not in kinds:
+                continue
+            ns = _time(timing, leaf, say)
             if ns is not None:
                 key = ".".join((app, *leaf.path)), kinds[timing.operator]
                 costs[key] = max(ns, costs.get(key, 0))
@@ -141,9 +142,10 @@ def losses(
     say: PreesmCollector,
 ) -> None:
     """Warnings about actors and operators of the scenario that do not exist, and about copies."""
-    known = {
-        "/".join((title, *leaf.way[:n])) for leaf in design.leaves for n in range(len(leaf.way) + 1)
-    }
+    known = set()
+    for leaf in design.leaves:
+        for n in range(len(leaf.way) + 1):
+            known.add("/".join((title, *leaf.way[:n])))
     types = {p.type for p in board.pools}
     for timing in scenario.timings:
         if timing.actor not in known:

@@ -7,7 +7,7 @@ In: the XML tree. Out: a `PreesmBoard` that maps operators to processors of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,17 +41,21 @@ class PreesmBoard:
 
     def processors(self) -> Mapping[str, str]:
         """The name in the text of each operator."""
-        return {
-            operator: f"{p.name}[{n}]" if len(p.operators) > 1 else p.name
-            for p in self.pools
-            for n, operator in enumerate(p.operators)
-        }
+        found = {}
+        for pool in self.pools:
+            for number, operator in enumerate(pool.operators):
+                found[operator] = pool.name
+                if len(pool.operators) > 1:
+                    found[operator] = f"{pool.name}[{number}]"
+        return found
 
     def text(self) -> str:
         """The platform in the language."""
         lines = [f"/// Imported from {shown(self.file.name)} (PREESM).", f"platform {self.name} {{"]
         for pool in self.pools:
-            count = f"[{len(pool.operators)}]" if len(pool.operators) > 1 else ""
+            count = ""
+            if len(pool.operators) > 1:
+                count = f"[{len(pool.operators)}]"
             lines.append(f"    {pool.kind} {pool.name}{count}")
         return "\n".join([*lines, "}"]) + "\n"
 
@@ -62,27 +66,19 @@ def read_board(path: Path, say: PreesmCollector, taken: tuple[str, ...] = ()) ->
     if root is None:
         return None
     before = len(say.faults)
-    descriptions = {
-        d.attributes.get("componentRef", ""): d
-        for d in root.below()
-        if d.tag == "componentDescription"
-    }
+    descriptions = {}
+    for node in root.below():
+        if node.tag == "componentDescription":
+            descriptions[node.attributes.get("componentRef", "")] = node
     operators: dict[str, list[tuple[int, str]]] = {}
     others: dict[str, Element] = {}
-    for instance in (e for e in root.below() if e.tag == "componentInstance"):
-        part = {c.tag: c for c in instance.children}
-        name, type_name = _named(part)
-        if not name or type_name is None:
-            say.fault("this component has no name or no type", instance.span)
-            continue
-        if type_name not in descriptions:
-            say.fault(f"there is no componentDescription of {shown(type_name)}", instance.span)
-            continue
-        kind = descriptions[type_name].attributes.get("componentType", "")
+    for component in _components(root, descriptions, say):
+        description = descriptions[component.type]
+        kind = description.attributes.get("componentType", "")
         if kind.lower() in _KINDS:
-            operators.setdefault(type_name, []).append((_number(part.get("hardwareId")), name))
+            operators.setdefault(component.type, []).append((component.number, component.name))
         else:
-            others.setdefault(kind, descriptions[type_name])
+            others.setdefault(kind, description)
     if len(say.faults) > before:
         return None
     for kind, where in others.items():
@@ -94,13 +90,40 @@ def read_board(path: Path, say: PreesmCollector, taken: tuple[str, ...] = ()) ->
     return _board(path, root, descriptions, operators, say, taken)
 
 
+@dataclass(frozen=True, slots=True)
+class _Component:
+    """`number` is the sort key of operators of a type."""
+
+    name: str
+    type: str
+    number: int
+
+
+def _components(
+    root: Element, descriptions: Container[str], say: PreesmCollector
+) -> Iterator[_Component]:
+    """The components of the architecture whose type is described; others are faults."""
+    for instance in root.below():
+        if instance.tag != "componentInstance":
+            continue
+        part = {c.tag: c for c in instance.children}
+        name, type_name = _named(part)
+        if not name or type_name is None:
+            say.fault("this component has no name or no type", instance.span)
+        elif type_name not in descriptions:
+            say.fault(f"there is no componentDescription of {shown(type_name)}", instance.span)
+        else:
+            yield _Component(name, type_name, _number(part.get("hardwareId")))
+
+
 def _named(part: Mapping[str, Element]) -> tuple[str, str | None]:
     """Name and type of a component."""
-    name, reference = part.get("instanceName"), part.get("componentRef")
-    return (
-        name.text if name is not None else "",
-        reference.attributes.get("name") if reference is not None else None,
-    )
+    name = type_name = None
+    if "instanceName" in part:
+        name = part["instanceName"].text
+    if "componentRef" in part:
+        type_name = part["componentRef"].attributes.get("name")
+    return name or "", type_name
 
 
 def _board(
@@ -121,18 +144,15 @@ def _board(
         return None
     pools = identifiers(operators, "pool", reserved_words())
     name = identifiers([*taken, path.stem], "board", {*reserved_words(), "host"})[-1]
-    found = tuple(
-        PreesmPool(
-            pool,
-            _KINDS[descriptions[t].attributes["componentType"].lower()],
-            t,
-            tuple(n for _, n in sorted(inside)),
-        )
-        for pool, (t, inside) in zip(pools, operators.items(), strict=True)
-    )
-    return PreesmBoard(name, found, path, root.span)
+    made = []
+    for pool, (type_name, inside) in zip(pools, operators.items(), strict=True):
+        kind = _KINDS[descriptions[type_name].attributes["componentType"].lower()]
+        made.append(PreesmPool(pool, kind, type_name, tuple(n for _, n in sorted(inside))))
+    return PreesmBoard(name, tuple(made), path, root.span)
 
 
 def _number(said: Element | None) -> int:
     """The sort key of operators of a type."""
-    return int(said.text) if said is not None and re.fullmatch("[0-9]{1,9}", said.text) else 0
+    if said is not None and re.fullmatch("[0-9]{1,9}", said.text):
+        return int(said.text)
+    return 0

@@ -49,26 +49,25 @@ def level_firings(
     for start in around:
         if start in ratio:
             continue
-        part = _part(start, around, ratio)
-        common = math.lcm(*(ratio[n].denominator for n in part))
-        counts = {n: int(ratio[n] * common) for n in part}
-        least = math.gcd(*counts.values())
-        counts = {n: count // least for n, count in counts.items()}
-        scale = max(
-            [
-                1,
-                *(
-                    math.ceil(Fraction(tokens, rate * counts[n]))
-                    for n, rate, tokens in interfaces
-                    if n in counts
-                ),
-            ]
-        )
-        found |= {n: count * scale for n, count in counts.items()}
+        counts = _least(_part(start, around, ratio), ratio)
+        scale = 1
+        for node, rate, tokens in interfaces:
+            if node in counts:
+                scale = max(scale, math.ceil(Fraction(tokens, rate * counts[node])))
+        for node, count in counts.items():
+            found[node] = count * scale
     for i, e in enumerate(edges):
         if e.made * found[e.source] != e.taken * found[e.target]:
             raise Unbalanced(i)
     return found
+
+
+def _least(part: Iterable[str], ratio: Mapping[str, Fraction]) -> dict[str, int]:
+    """The least whole numbers with these ratios."""
+    common = math.lcm(*(ratio[node].denominator for node in part))
+    counts = {node: int(ratio[node] * common) for node in part}
+    least = math.gcd(*counts.values())
+    return {node: count // least for node, count in counts.items()}
 
 
 def _part(

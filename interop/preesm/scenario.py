@@ -66,28 +66,21 @@ def read_scenario(path: Path, say: PreesmCollector) -> PreesmScenario | None:
     root = read_xml(path, say, "scenario", NOT_PREESM)
     if root is None:
         return None
-    files = next(root.all("files"), None)
-    urls = {}
-    for tag in ("algorithm", "architecture"):
-        found = next(files.all(tag), None) if files is not None else None
-        urls[tag] = found.attributes.get("url", "") if found is not None else ""
-    if not urls["algorithm"]:
+    algorithm = _url(root, "algorithm")
+    if not algorithm:
         say.fault("this scenario names no `algorithm`", root.span)
         return None
     sizes = dict(_sizes(root, say))
-    values = {
-        (p.attributes.get("parent", ""), p.attributes.get("name", "")): GivenValue(
-            p.attributes.get("value", ""), p.span
-        )
-        for group in root.all("parameterValues")
-        for p in group.all("parameter")
-    }
-    copies = next((m.span for t in root.all("timings") for m in t.all("memcpyspeed")), None)
+    values = {}
+    for p in root.within("parameterValues", "parameter"):
+        key = (p.attributes.get("parent", ""), p.attributes.get("name", ""))
+        values[key] = GivenValue(p.attributes.get("value", ""), p.span)
+    copies = next((node.span for node in root.within("timings", "memcpyspeed")), None)
     _losses(root, say)
     return PreesmScenario(
         path,
-        urls["algorithm"],
-        urls["architecture"],
+        algorithm,
+        _url(root, "architecture"),
         sizes,
         values,
         tuple(_timings(root, say)),
@@ -97,17 +90,37 @@ def read_scenario(path: Path, say: PreesmCollector) -> PreesmScenario | None:
     )
 
 
+def _url(root: Element, tag: str) -> str:
+    """A file that the scenario names; empty if there is none."""
+    for files in root.all("files"):
+        for node in files.all(tag):
+            return node.attributes.get("url", "")
+        return ""
+    return ""
+
+
 def _sizes(root: Element, say: PreesmCollector) -> Iterator[tuple[str, int]]:
-    bits = any(True for flags in root.all("flags") for _ in flags.all("sizesAreInBit"))
-    for node in (d for e in root.below() if e.tag == "dataTypes" for d in e.all("dataType")):
-        name, text = say.attribute(node, "name"), say.attribute(node, "size")
-        if name is None or text is None:
-            continue
-        size = say.whole(text, f"the size of {shown(name)}", node.span, 1)
-        if size is not None and bits and size % 8:
-            say.fault(f"{shown(name)} has {size} bits, which are no whole bytes", node.span)
-        elif size is not None:
-            yield name.strip(), size // 8 if bits else size
+    bits = any(True for _ in root.within("flags", "sizesAreInBit"))
+    for group in root.below():
+        if group.tag == "dataTypes":
+            for node in group.all("dataType"):
+                yield from _size(node, bits, say)
+
+
+def _size(node: Element, bits: bool, say: PreesmCollector) -> Iterator[tuple[str, int]]:
+    stated = say.attributes(node, "name", "size")
+    if stated is None:
+        return
+    name, text = stated
+    size = say.whole(text, f"the size of {shown(name)}", node.span, 1)
+    if size is None:
+        return
+    if not bits:
+        yield name.strip(), size
+    elif size % 8:
+        say.fault(f"{shown(name)} has {size} bits, which are no whole bytes", node.span)
+    else:
+        yield name.strip(), size // 8
 
 
 def _timings(root: Element, say: PreesmCollector) -> Iterator[PreesmTiming]:
@@ -125,16 +138,17 @@ def _timings(root: Element, say: PreesmCollector) -> Iterator[PreesmTiming]:
                     node.attributes["timingtype"], "times of this kind are not imported", node.span
                 )
                 continue
-            actor, time = say.attribute(node, "vertexname"), say.attribute(node, "time")
-            operator = say.attribute(node, "opname")
-            if actor is not None and time is not None and operator is not None:
+            stated = say.attributes(node, "vertexname", "time", "opname")
+            if stated is not None:
+                actor, time, operator = stated
                 yield PreesmTiming(actor, operator, time, node.span)
 
 
 def _allowed(root: Element) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
-    for group in (g for c in root.all("constraints") for g in c.all("constraintGroup")):
-        operators = [o.attributes["name"] for o in group.all("operator") if "name" in o.attributes]
+    for group in root.within("constraints", "constraintGroup"):
+        named = [o for o in group.all("operator") if "name" in o.attributes]
+        operators = [o.attributes["name"] for o in named]
         for task in group.all("task"):
             found.setdefault(task.attributes.get("name", ""), {}).update(dict.fromkeys(operators))
     return {task: tuple(operators) for task, operators in found.items()}
@@ -144,17 +158,14 @@ def _losses(root: Element, say: PreesmCollector) -> None:
     """Unsupported content is reported once, if it has an effect."""
     for tag, loss in _IGNORED.items():
         for node in root.all(tag):
-            goal = [
-                o
-                for o in node.all("performanceObjective")
-                if o.attributes.get("objectiveEPS", "0.0") != "0.0"
-            ]
-            if goal:
-                say.warn(
-                    "the objective of this scenario is not imported",
-                    goal[0].span,
-                    "write a `period` in the app",
-                )
+            for objective in node.all("performanceObjective"):
+                if objective.attributes.get("objectiveEPS", "0.0") != "0.0":
+                    say.warn(
+                        "the objective of this scenario is not imported",
+                        objective.span,
+                        "write a `period` in the app",
+                    )
+                    break
             inside = [e for e in node.children if e.tag != "performanceObjective"]
             if inside:
                 say.warn(loss, inside[0].span)

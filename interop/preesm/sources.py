@@ -91,7 +91,11 @@ class PreesmSources:
     def contents(self) -> Iterator[tuple[str, str | bytes]]:
         """The files by their paths."""
         for path, file in self.placed.items():
-            text = file if isinstance(file, str) else read_text(file)
+            text: str | None
+            if isinstance(file, str):
+                text = file
+            else:
+                text = read_text(file)
             if text is not None:
                 yield path, self._quoted(text)
 
@@ -101,18 +105,21 @@ class PreesmSources:
         known: set[str] = set()
         for path in self.sources:
             file = self.placed[path]
-            text = _COMMENT.sub(" ", read_text(file) or "") if isinstance(file, Path) else ""
+            text = ""
+            if isinstance(file, Path):
+                text = _COMMENT.sub(" ", read_text(file) or "")
             own = dict.fromkeys(_STATIC.findall(text))
             yield path, tuple(name for name in own if name in known)
             known |= own.keys()
 
     def mentions(self, word: str) -> Path | None:
         """The first file that uses a word."""
-        files = (f for f in self.placed.values() if isinstance(f, Path))
-        return next(
-            (f for f in files if re.search(rf"\b{word}\b", _COMMENT.sub(" ", read_text(f) or ""))),
-            None,
-        )
+        for file in self.placed.values():
+            if isinstance(file, Path):
+                text = _COMMENT.sub(" ", read_text(file) or "")
+                if re.search(rf"\b{word}\b", text):
+                    return file
+        return None
 
     def _place(self, file: Path, path: str) -> str:
         """A file, what it includes, and the source of a header."""
@@ -123,36 +130,38 @@ class PreesmSources:
         bare = _COMMENT.sub(" ", text)
         self.defined |= set(_DEFINED.findall(bare))
         for name in dict.fromkeys(_INCLUDE.findall(text)):
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-            generated = target.startswith("tasks.")
-            if generated or target.startswith(("..", "/")) or not _PLAIN.fullmatch(target):
-                self.say.warn_together(
-                    name, "included from outside of the project, and left out", start_of(file)
-                )
-                continue
-            found = self._included(file, name)
-            if found is not None:
-                self._place(found, target)
-            elif posixpath.basename(name) == "preesm.h":
-                self.placed.setdefault(target, STAND_IN)
-            elif name.removesuffix(".h") not in _STANDARD.split():
-                self.say.warn_together(name, "included, and not in the project", start_of(file))
+            self._include(file, path, name)
         if file.suffix == ".h":
-            beside = [
-                f
-                for f in self._named.get(f"{file.stem}.c", [])
-                if self._part(f) == self._part(file)
-            ]
+            named = self._named.get(f"{file.stem}.c", [])
+            beside = [f for f in named if self._part(f) == self._part(file)]
             if beside:
                 self._source(_nearest(beside, file))
         return path
+
+    def _include(self, file: Path, path: str, name: str) -> None:
+        """A file that one, whose place is `path`, includes by that name."""
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+        if target.startswith(("tasks.", "..", "/")) or not _PLAIN.fullmatch(target):
+            self.say.warn_together(
+                name, "included from outside of the project, and left out", start_of(file)
+            )
+            return
+        found = self._included(file, name)
+        if found is not None:
+            self._place(found, target)
+        elif posixpath.basename(name) == "preesm.h":
+            self.placed.setdefault(target, STAND_IN)
+        elif name.removesuffix(".h") not in _STANDARD.split():
+            self.say.warn_together(name, "included, and not in the project", start_of(file))
 
     def _quoted(self, text: str) -> str:
         """The text with quotes around the names of headers that are among those of actors."""
 
         def quoted(found: re.Match[str]) -> str:
             own = any(self.project.holds(folder / found[2]) for folder in self._folders)
-            return f'{found[1]}"{found[2]}"' if own else found[0]
+            if own:
+                return f'{found[1]}"{found[2]}"'
+            return found[0]
 
         return _ANGLED.sub(quoted, text)
 
@@ -163,13 +172,15 @@ class PreesmSources:
             self.sources.append(path)
 
     def _included(self, file: Path, name: str) -> Path | None:
-        beside = (Path(os.path.normpath(folder / name)) for folder in (file.parent, *self._folders))
-        found = next((f for f in beside if self.project.holds(f)), None)
-        if found is not None:
-            return found
+        for folder in (file.parent, *self._folders):
+            beside = Path(os.path.normpath(folder / name))
+            if self.project.holds(beside):
+                return beside
         known = self._named.get(posixpath.basename(name), [])
         fitting = [f for f in known if f.as_posix().endswith(f"/{name}")] or known
-        return _nearest(fitting, file) if fitting else None
+        if fitting:
+            return _nearest(fitting, file)
+        return None
 
     def _part(self, file: Path) -> str:
         """The folder below the project: `Code` and `CodeC6678` are programs for different
@@ -179,7 +190,9 @@ class PreesmSources:
     def _defining(self, function: str) -> Iterator[Path]:
         parts = {self._part(h) for h in self.headers}
         for files in self._named.values():
-            for file in (f for f in files if f.suffix == ".c" and self._part(f) in parts):
+            for file in files:
+                if file.suffix != ".c" or self._part(file) not in parts:
+                    continue
                 text = read_text(file) or ""
                 if function in text and function in _DEFINED.findall(_COMMENT.sub(" ", text)):
                     yield file

@@ -78,39 +78,48 @@ def text_of(
         ]
     top = design.top
     lines += ["", f"/// {shown(top.file)}."]
-    period = [] if design.period is None else [f"    period {design.period} ns"]
+    period = []
+    if design.period is not None:
+        period.append(f"    period {design.period} ns")
     lines += _graph(f"app {names.app}", top, names, period)
     return format_text("", "\n".join(lines) + "\n")
 
 
 def _constants(design: PreesmDesign) -> Iterator[str]:
     for name, text, said in design.constants:
-        plain = "".join(text.split()) == "".join(said.split()) or said.strip() in (
-            f"{text}.0",
-            text,
-        )
-        yield f"const {name} = {text}" + ("" if plain else f"  // {shown(said)[1:-1]}")
+        comment = f"  // {shown(said)[1:-1]}"
+        if "".join(said.split()) == "".join(text.split()) or said.strip() == f"{text}.0":
+            comment = ""
+        yield f"const {name} = {text}{comment}"
     if design.constants:
         yield ""
 
 
 def _formals(formals: Iterable[tuple[str, str, str]]) -> str:
     inside = ", ".join(f"{name}: {kind}" for _, name, kind in formals)
-    return f"({inside})" if inside else ""
+    if inside:
+        return f"({inside})"
+    return ""
 
 
 def _task(task: PreesmTask, name: str, code: PreesmCode | None) -> list[str]:
-    items = [
-        f"{p.direction} {p.name}: {p.token.text}" + (f" rate {p.rate}" if p.rate != "1" else "")
-        for p in task.ports
-    ]
-    items += ["stateless"] if task.stateless else []
-    items += [f"c {quoted(f'{code.file}:{code.symbol}')}"] if code is not None else []
+    items = []
+    for p in task.ports:
+        item = f"{p.direction} {p.name}: {p.token.text}"
+        if p.rate != "1":
+            item += f" rate {p.rate}"
+        items.append(item)
+    if task.stateless:
+        items.append("stateless")
+    if code is not None:
+        items.append(f"c {quoted(f'{code.file}:{code.symbol}')}")
     head = f"task {name}{_formals(task.formals)}"
     doc = _origin(task)
     if task.loop is not None:
         doc = f"/// {shown(task.loop.name)} in {shown(task.refinement)}."
-    line = f"{head} {{ {'   '.join(items)} }}" if items else f"{head} {{ }}"
+    line = f"{head} {{ }}"
+    if items:
+        line = f"{head} {{ {'   '.join(items)} }}"
     if len(line) > WIDEST:
         return [doc, f"{head} {{", *(f"    {item}" for item in items), "}"]
     return [doc, line]
@@ -138,9 +147,15 @@ def _graph(head: str, graph: PreesmGraph, names: Names, items: Iterable[str] = (
     lines += [f"    {way} {name}: {kind}" for way, name, kind in graph.ports]
     for instance in graph.instances:
         found = instance.declaration
-        name = names.tasks[found] if isinstance(found, PreesmTask) else names.graphs[found]
+        if isinstance(found, PreesmTask):
+            name = names.tasks[found]
+        else:
+            name = names.graphs[found]
+        line = f"    {instance.name}: {name}"
         arguments = ", ".join(f"{n} = {text}" for n, text in instance.arguments)
-        lines += _wrapped(f"    {instance.name}: {name}" + (f"({arguments})" if arguments else ""))
+        if arguments:
+            line += f"({arguments})"
+        lines += _wrapped(line)
     if graph.arrows:
         lines += ["", *(f"    {arrow}" for arrow in graph.arrows)]
     return [*lines, "}"]

@@ -53,10 +53,15 @@ def token_of(said: str, sizes: Mapping[str, int]) -> PreesmToken | None:
     """None if neither the language nor the scenario defines the type."""
     element = _ELEMENTS.get(plain(said))
     if element is not None:
+        size = 1
         bits = re.search("[0-9]+", element)
-        return PreesmToken(element, int(bits.group()) // 8 if bits else 1, _c(element))
+        if bits is not None:
+            size = int(bits.group()) // 8
+        return PreesmToken(element, size, _c(element))
     size = sizes.get(said.strip(), sizes.get(plain(said), 0))
-    return PreesmToken(f"uint8[{size}]", size, "uint8_t") if 0 < size <= _MOST else None
+    if 0 < size <= _MOST:
+        return PreesmToken(f"uint8[{size}]", size, "uint8_t")
+    return None
 
 
 def plain(said: str) -> str:

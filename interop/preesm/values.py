@@ -6,7 +6,7 @@ faults with the place of the expression.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -52,8 +52,9 @@ class Values:
             self.say.fault(f"{what} is {shown(text)}: {reason}", span)
             return None
         said = expressions.written(expr, {n: v.text for n, v in known.items()})
-        plain = said is None or len(said) > _WIDEST or isinstance(expr, expressions.PreesmNumber)
-        return Value(number, expressions.as_number(number) if said is None or plain else said)
+        if said is None or len(said) > _WIDEST or isinstance(expr, expressions.PreesmNumber):
+            said = expressions.as_number(number)
+        return Value(number, said)
 
     def whole(
         self, text: str, known: Mapping[str, Value], what: str, span: Span, least: int = 1
@@ -67,7 +68,9 @@ class Values:
             about = shown(text)
             if text.strip() != str(number):
                 about = f"{shown(text)}, which is {_short(number)}"
-            limit = "a whole number above 0" if least else "a whole number"
+            limit = "a whole number"
+            if least:
+                limit = "a whole number above 0"
             self.say.refuse(f"{what} is {about}: it has to be {limit}", span)
             return None
         return int(number), value.text
@@ -97,8 +100,10 @@ class _Scope:
     def all(self) -> dict[str, Value] | None:
         for name in self.graph.parameters:
             self.value(name)
-        found = {n: v for n, v in self.found.items() if v is not None}
-        return found if len(found) == len(self.graph.parameters) else None
+        found = {name: value for name, value in self.found.items() if value is not None}
+        if len(found) == len(self.graph.parameters):
+            return found
+        return None
 
     def value(self, name: str) -> Value | None:
         if name in self.found:
@@ -115,7 +120,7 @@ class _Scope:
             )
             return None
         self.open.append(name)
-        value = self.outside[name] if name in self.outside else self.own(parameter)
+        value = self.outside.get(name) or self.own(parameter)
         self.open.pop()
         if value is not None and not abs(value.number) < _LARGEST_INT:
             self.values.say.fault(
@@ -124,6 +129,17 @@ class _Scope:
             value = None
         self.found.setdefault(name, value)
         return self.found[name]
+
+    def known(self, names: Iterable[str]) -> dict[str, Value] | None:
+        """The values of those that are parameters of the graph; None after a fault."""
+        found = {}
+        for name in names:
+            if name in self.graph.parameters:
+                value = self.value(name)
+                if value is None:
+                    return None
+                found[name] = value
+        return found
 
     def own(self, parameter: PiParameter) -> Value | None:
         """The value from its expression, or from the scenario."""
@@ -134,20 +150,19 @@ class _Scope:
             self.values.used.add(key)
         what = f"parameter {shown(parameter.name)}"
         if not text.strip():
-            help_text = "import the graph that uses this one" if parameter.interface else ""
+            help_text = ""
+            if parameter.interface:
+                help_text = "import the graph that uses this one"
             self.values.say.fault(f"{what} has no value", span, help_text)
             return None
-        known: dict[str, Value] = {}
         try:
             names = expressions.names(expressions.parse(text))
         except Wrong as reason:
             self.values.say.fault(f"{what} is {shown(text)}: {reason}", span)
             return None
-        for name in (n for n in names if n in self.graph.parameters):
-            value = self.value(name)
-            if value is None:
-                return None
-            known[name] = value
+        known = self.known(names)
+        if known is None:
+            return None
         value = self.values.of(text, known, what, span)
         if value is None or parameter.name not in self.constants:
             return value
@@ -158,4 +173,6 @@ class _Scope:
 
 def _short(number: Fraction) -> str:
     text = str(number)
-    return text if len(text) < 30 else f"{text[:27]}..."
+    if len(text) < 30:
+        return text
+    return f"{text[:27]}..."

@@ -37,25 +37,21 @@ def find(root: Element) -> tuple[Element, Element]:
             root,
             "only graphs can be imported",
         )
-    graphs = [(a, g) for a in applications for g in a.all(*GRAPHS)]
+    graphs = [(a, graph) for a in applications for graph in a.all(*GRAPHS)]
     if not graphs:
         there = _tags(e for a in applications for e in a.children)
         raise _refused(f"there is no `sdf` or `csdf` graph here, but {there}", applications[0], "")
-    if len(graphs) > 1 or len(applications) > 1:
-        further = graphs[1][1] if len(graphs) > 1 else applications[1]
-        raise Errors(
-            [
-                Diagnostic(
-                    "F702",
-                    "this file has several graphs",
-                    further.span,
-                    notes=(Note("the first one", graphs[0][0].span),),
-                    help="leave one graph in the file, and import the others from files of their"
-                    " own",
-                )
-            ]
-        )
+    further = [graph for _, graph in graphs[1:]] or applications[1:]
+    if further:
+        raise _several(graphs[0][0], further[0])
     return graphs[0]
+
+
+def _several(first: Element, further: Element) -> Errors:
+    message = "this file has several graphs"
+    help_text = "leave one graph in the file, and import the others from files of their own"
+    notes = (Note("the first one", first.span),)
+    return Errors([Diagnostic("F702", message, further.span, notes=notes, help=help_text)])
 
 
 def _refuse_scenarios(root: Element) -> None:
@@ -118,8 +114,10 @@ class Sdf3Collector:
     def stop(self) -> None:
         """Raises Errors in the order of the file, if there are any."""
         if self.faults:
-            raise Errors(
-                sorted(
-                    self.faults, key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0)
-                )
-            )
+            raise Errors(sorted(self.faults, key=_place))
+
+
+def _place(fault: Diagnostic) -> tuple[int, int]:
+    if fault.span is None:
+        return (0, 0)
+    return (fault.span.line, fault.span.column)

@@ -104,22 +104,22 @@ class _Reader:
             self._actor(node)
         if not self._actors and not self._say.faults:
             self._say.fault("this graph has no actors", self._graph.span)
-        properties = GRAPHS.values()
-        for node in (
-            p for group in self._application.all(*properties) for p in group.all("actorProperties")
-        ):
-            self._properties(node)
+        for group in self._application.all(*GRAPHS.values()):
+            for node in group.all("actorProperties"):
+                self._properties(node)
         chosen = self._times()
+        actors = []
         for actor in self._actors.values():
             self._phases(actor)
-        channels = [c for c in map(self._channel, self._graph.all("channel")) if c is not None]
+            phases = max(actor.lengths, default=1)
+            actors.append(Sdf3Actor(actor.name, tuple(actor.ports), actor.times, phases))
+        channels = []
+        for node in self._graph.all("channel"):
+            channel = self._channel(node)
+            if channel is not None:
+                channels.append(channel)
         self._say.stop()
         self._left_out(channels)
-        types = dict.fromkeys(name for a in self._actors.values() for name in a.processors)
-        actors = tuple(
-            Sdf3Actor(a.name, tuple(a.ports), a.times, max(a.lengths, default=1))
-            for a in self._actors.values()
-        )
         name = (
             self._application.attributes.get("name", "").strip()
             or self._graph.attributes.get("name", "").strip()
@@ -127,13 +127,20 @@ class _Reader:
         graph = Sdf3Graph(
             name,
             self._graph.tag,
-            actors,
+            tuple(actors),
             tuple(channels),
             tuple(chosen),
-            tuple(t for t in types if t not in chosen),
+            tuple(t for t in self._types() if t not in chosen),
             self._graph.span,
         )
         return graph, tuple(self._say.warnings)
+
+    def _types(self) -> list[str]:
+        """All types of processors."""
+        types: dict[str, None] = {}
+        for actor in self._actors.values():
+            types |= dict.fromkeys(actor.processors)
+        return list(types)
 
     # -- actors ------------------------------------------------------------------------------------
     def _actor(self, node: Element) -> None:
@@ -185,9 +192,11 @@ class _Reader:
         actor.lengths.setdefault(sequences.length(rates), (f"port {shown(name)}", node.span))
 
     def _phases(self, actor: _Actor) -> None:
-        several = [(n, *where) for n, where in actor.lengths.items() if n > 1]
+        several = [phases for phases in actor.lengths if phases > 1]
         if len(several) > 1:
-            (first, of, place), (second, other, at) = several[:2]
+            first, second = several[:2]
+            of, place = actor.lengths[first]
+            other, at = actor.lengths[second]
             message = f"{other} of {shown(actor.name)} has {second} phases, {of} has {first}"
             help_text = (
                 "all lists of an actor need one length; a single number holds in every phase"
@@ -222,14 +231,9 @@ class _Reader:
         without: list[str] = []
         torn: list[str] = []
         for actor in self._actors.values():
-            if self._wanted is not None:
-                candidates = [self._wanted] if self._wanted in actor.processors else []
-            else:
-                candidates = actor.defaults
-                if not candidates and len(actor.processors) == 1:
-                    candidates = list(actor.processors)
-                if len(candidates) > 1:
-                    torn.append(actor.name)
+            candidates = self._candidates(actor)
+            if len(candidates) > 1:
+                torn.append(actor.name)
             time = None
             if candidates:
                 time = next(actor.processors[candidates[0]].all("executionTime"), None)
@@ -246,26 +250,40 @@ class _Reader:
         self._untimed(without, torn)
         return list(chosen)
 
+    def _candidates(self, actor: _Actor) -> list[str]:
+        """The processors of an actor whose time may count."""
+        if self._wanted is not None:
+            return [kind for kind in actor.processors if kind == self._wanted]
+        if not actor.defaults and len(actor.processors) == 1:
+            return list(actor.processors)
+        return actor.defaults
+
     def _untimed(self, without: list[str], torn: list[str]) -> None:
-        on = "" if self._wanted is None else f" on processor {shown(self._wanted)}"
-        types = list(dict.fromkeys(name for a in self._actors.values() for name in a.processors))
+        on = ""
+        if self._wanted is not None:
+            on = f" on processor {shown(self._wanted)}"
+        types = self._types()
         if self._wanted is not None and self._wanted not in types:
-            help_text = did_you_mean(self._wanted, types) or (
-                f"the file has {listed(types)}" if types else ""
-            )
+            help_text = did_you_mean(self._wanted, types)
+            if types and not help_text:
+                help_text = f"the file has {listed(types)}"
             self._say.fault(f"no actor has a time{on}", self._graph.span, help_text)
         elif without:
-            verb = "have" if len(without) > 1 else "has"
-            message = f"{listed(without)} {verb} no execution time{on}"
-            if len(without) == len(self._actors):
-                message = f"no actor has an execution time{on}"
-            help_text = "add `wcet` to their tasks"
-            if self._wanted is None and any(self._actors[name].processors for name in without):
-                help_text = f'mark one processor `default="true"`, or choose one of {listed(types)}'
-            self._say.warn(message, help_text)
+            self._tell_without(without, on, types)
         if torn:
             message = f"several processors are the default of {listed(torn)}; the first one counts"
             self._say.warn(message, f"choose one of {listed(types)}")
+
+    def _tell_without(self, without: list[str], on: str, types: list[str]) -> None:
+        """Actors without a time."""
+        verb = "have" if len(without) > 1 else "has"
+        message = f"{listed(without)} {verb} no execution time{on}"
+        if len(without) == len(self._actors):
+            message = f"no actor has an execution time{on}"
+        help_text = "add `wcet` to their tasks"
+        if self._wanted is None and any(self._actors[name].processors for name in without):
+            help_text = f'mark one processor `default="true"`, or choose one of {listed(types)}'
+        self._say.warn(message, help_text)
 
     # -- channels ----------------------------------------------------------------------------------
     def _channel(self, node: Element) -> Sdf3Channel | None:
@@ -299,54 +317,54 @@ class _Reader:
             return None
         if (port, way) in actor.places:
             return actor.position, actor.places[port, way]
-        other = actor.places.get((port, "out" if way == "in" else "in"))
-        full = shown(f"{of}.{port}")
-        if (of, port) in self._broken:
-            return None
-        if other is not None:
-            found = actor.ports[other]
-            message = (
-                f"{full} is an {found.direction}put; a channel leads from an output to an input"
-            )
-            notes = [Note("declared here", found.span)]
-            self._say.fault(
-                message,
-                node.span,
-                f"exchange the ends of the channel, or make the port `{way}`",
-                notes,
-            )
-        else:
-            known = [p.name for p in actor.ports if p.direction == way]
-            help_text = did_you_mean(port, known) or (
-                f"{shown(of)} has {listed(known)}" if known else ""
-            )
-            self._say.fault(f"there is no {way}put {full}", node.span, help_text)
+        if (of, port) not in self._broken:
+            self._missing(node, actor, port, way)
         return None
+
+    def _missing(self, node: Element, actor: _Actor, port: str, way: Literal["in", "out"]) -> None:
+        """A channel ends at a port that an actor does not have in that direction."""
+        full = shown(f"{actor.name}.{port}")
+        for other in actor.ports:
+            if other.name == port:
+                message = (
+                    f"{full} is an {other.direction}put; a channel leads from an output to an input"
+                )
+                notes = [Note("declared here", other.span)]
+                help_text = f"exchange the ends of the channel, or make the port `{way}`"
+                self._say.fault(message, node.span, help_text, notes)
+                return
+        known = [p.name for p in actor.ports if p.direction == way]
+        help_text = did_you_mean(port, known)
+        if known and not help_text:
+            help_text = f"{shown(actor.name)} has {listed(known)}"
+        self._say.fault(f"there is no {way}put {full}", node.span, help_text)
 
     # -- what is not imported ----------------------------------------------------------------------
     def _left_out(self, channels: list[Sdf3Channel]) -> None:
-        used = {end for c in channels for end in (c.source, c.destination)}
-        unused = [
-            f"{a.name}.{p.name}"
-            for i, a in enumerate(self._actors.values())
-            for j, p in enumerate(a.ports)
-            if (i, j) not in used
-        ]
+        unused = [*self._unused(channels)]
         if unused:
             ports = "port" if len(unused) == 1 else "ports"
             message = f"no channel joins {ports} {listed(unused)}"
             self._say.warn(message, "such ports are left out; in SDF3 every port has its channel")
         limits = {"bufferSize": "buffer sizes", "timeConstraints": "time constraints"}
-        found = {
-            limits[e.tag]: None
-            for e in self._elements()
-            if e.tag in limits and (e.attributes or e.children)
-        }
-        if found:
-            message = f"{' and '.join(found)} of the file are not imported"
+        left_out: dict[str, None] = {}
+        for e in self._elements():
+            if e.tag in limits and (e.attributes or e.children):
+                left_out[limits[e.tag]] = None
+        if left_out:
+            message = f"{' and '.join(left_out)} of the file are not imported"
             self._say.warn(
                 message, "an app has a `period` and a `deadline`; flowc finds capacities itself"
             )
 
+    def _unused(self, channels: list[Sdf3Channel]) -> Iterator[str]:
+        """Ports without a channel."""
+        used = {c.source for c in channels} | {c.destination for c in channels}
+        for actor in self._actors.values():
+            for number, port in enumerate(actor.ports):
+                if (actor.position, number) not in used:
+                    yield f"{actor.name}.{port.name}"
+
     def _elements(self) -> Iterator[Element]:
-        return (e for group in self._application.all(*GRAPHS.values()) for e in group.below())
+        for group in self._application.all(*GRAPHS.values()):
+            yield from group.below()

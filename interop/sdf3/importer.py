@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ...model.diagnostic import Diagnostic, Errors, one_of
+from ...model.diagnostic import Diagnostic
 from .. import registry
 from ..content import content
 from ..names import capitalised, identifiers, listed, reserved_words, shown
 from ..registry import Exported, Request, Source
 from ..xml_tree import parse
 from . import sequences
-from .graph import Sdf3Channel, Sdf3Graph, graph_of
+from .graph import Sdf3Actor, Sdf3Channel, Sdf3Graph, graph_of
 from .writer import write
 
 __all__ = ["ImportedGraph", "read", "write"]
@@ -63,26 +63,34 @@ def read(path: str, text: bytes, processor: str | None = None) -> ImportedGraph:
         [capitalised(graph.name, "graph"), *(capitalised(i, "task") for i in instances)], "task"
     )
     inputs, outputs = _ends(graph, channels)
-    lines = [
-        _task(graph, i, tasks[i], instances[i], inputs[i], outputs[i])
-        for i in range(len(graph.actors))
-    ]
+    lines = []
+    for i, actor in enumerate(graph.actors):
+        lines.append(_task(actor, tasks[i], instances[i], inputs[i], outputs[i]))
     about = [
         f"Imported from {shown(PurePath(path).name)}, graph {shown(graph.name)} (SDF3"
         f" {graph.kind}). Times are ns."
     ]
     if graph.chosen:
-        others = f"; the file also has {listed(graph.others)}" if graph.others else ""
-        about.append(f"Execution times are those of processor {listed(graph.chosen)}{others}.")
+        about.append(f"Execution times are those of processor {_processors(graph)}.")
     if without:
         about.append(
             "Self-edges that let an actor fire once at a time are left out: tasks do so anyway."
         )
-    body = [f"    {instance}: {task}" for instance, task in zip(instances, tasks, strict=True)]
+    lines += ["", *(f"/// {line}" for line in about), f"app {app} {{"]
+    for instance, task in zip(instances, tasks, strict=True):
+        lines.append(f"    {instance}: {task}")
     arrows = list(_arrows(instances, inputs, outputs))
-    body += ["", *arrows] if arrows else []
-    lines += ["", *(f"/// {line}" for line in about), f"app {app} {{", *body, "}"]
+    if arrows:
+        lines += ["", *arrows]
+    lines.append("}")
     return ImportedGraph("\n".join(lines) + "\n", warnings)
+
+
+def _processors(graph: Sdf3Graph) -> str:
+    """The processors whose times are taken, and the others."""
+    if graph.others:
+        return f"{listed(graph.chosen)}; the file also has {listed(graph.others)}"
+    return listed(graph.chosen)
 
 
 # -- actors that overlap with themselves -----------------------------------------------------------
@@ -92,12 +100,9 @@ def _self_edges(graph: Sdf3Graph) -> dict[int, list[int]]:
     for i, channel in enumerate(graph.channels):
         (source, out), (destination, into) = channel.source, channel.destination
         ports = graph.actors[source].ports
-        serial = source == destination and channel.tokens == 1
-        if (
-            serial
-            and sequences.always_one(ports[out].rates)
-            and sequences.always_one(ports[into].rates)
-        ):
+        if source != destination or channel.tokens != 1:
+            continue
+        if sequences.always_one(ports[out].rates) and sequences.always_one(ports[into].rates):
             found[source].append(i)
     return found
 
@@ -127,7 +132,9 @@ def _serial(graph: Sdf3Graph) -> set[int]:
 def _overlap(graph: Sdf3Graph) -> Iterable[Diagnostic]:
     free = len(graph.actors) - len(_self_edges(graph))
     if free:
-        who = "the actor" if len(graph.actors) == 1 else f"{free} of {len(graph.actors)} actors"
+        who = f"{free} of {len(graph.actors)} actors"
+        if len(graph.actors) == 1:
+            who = "the actor"
         whom = "itself" if free == 1 else "themselves"
         message = f"in SDF3 {who} may overlap with {whom}"
         help_text = (
@@ -149,52 +156,62 @@ def _ends(
     inputs: list[list[_End]] = []
     outputs: list[list[_End]] = []
     for i, actor in enumerate(graph.actors):
-        ends = [
-            (way, port.name, channel)
-            for way in ("in", "out")
-            for j, port in enumerate(actor.ports)
-            if port.direction == way
-            for channel in using[way, (i, j)]
-        ]
-        names = identifiers((name for _, name, _ in ends), "port")
-        made = [
-            (way, _End(name, original, c))
-            for name, (way, original, c) in zip(names, ends, strict=True)
-        ]
-        inputs.append([end for way, end in made if way == "in"])
-        outputs.append([end for way, end in made if way == "out"])
+        into: list[tuple[str, Sdf3Channel]] = []
+        out: list[tuple[str, Sdf3Channel]] = []
+        for j, port in enumerate(actor.ports):
+            ends = [(port.name, channel) for channel in using[port.direction, (i, j)]]
+            if port.direction == "in":
+                into += ends
+            else:
+                out += ends
+        names = identifiers((name for name, _ in (*into, *out)), "port")
+        made = []
+        for name, (original, channel) in zip(names, (*into, *out), strict=True):
+            made.append(_End(name, original, channel))
+        inputs.append(made[: len(into)])
+        outputs.append(made[len(into) :])
     return inputs, outputs
 
 
 def _task(
-    graph: Sdf3Graph,
-    position: int,
+    actor: Sdf3Actor,
     name: str,
     instance: str,
     inputs: Sequence[_End],
     outputs: Sequence[_End],
 ) -> str:
     """The task of an actor, with a line about names that had to change."""
-    actor = graph.actors[position]
     items: list[str] = []
-    for way, ends in (("in", inputs), ("out", outputs)):
-        for end in ends:
-            _, port = end.channel.destination if way == "in" else end.channel.source
-            rates = sequences.written(sequences.over(actor.ports[port].rates, actor.phases))
-            items.append(f"{way} {end.port}" + (f" rate {rates}" if rates != "1" else ""))
+    for end in inputs:
+        items.append(f"in {_rated(end, actor, end.channel.destination)}")
+    for end in outputs:
+        items.append(f"out {_rated(end, actor, end.channel.source)}")
     if actor.times:
         items.append(f"wcet {sequences.written(sequences.over(actor.times, actor.phases))} ns")
-    renamed = [f"actor {shown(actor.name)}"] if instance != actor.name else []
-    renamed += [
-        f"port {shown(e.original)} as {shown(e.port)}"
-        for e in (*inputs, *outputs)
-        if e.original != e.port
-    ]
-    doc = f"/// SDF3's {', '.join(renamed)}.\n" if renamed else ""
-    line = f"task {name} {{ {'   '.join(items)} }}" if items else f"task {name} {{ }}"
+    renamed = []
+    if instance != actor.name:
+        renamed.append(f"actor {shown(actor.name)}")
+    for end in (*inputs, *outputs):
+        if end.original != end.port:
+            renamed.append(f"port {shown(end.original)} as {shown(end.port)}")
+    doc = ""
+    if renamed:
+        doc = f"/// SDF3's {', '.join(renamed)}.\n"
+    line = f"task {name} {{ }}"
+    if items:
+        line = f"task {name} {{ {'   '.join(items)} }}"
     if len(line) > WIDEST:
         line = "\n    ".join([f"task {name} {{", *items]) + "\n}"
     return doc + line
+
+
+def _rated(end: _End, actor: Sdf3Actor, at: End) -> str:
+    """A port with its rates."""
+    _, port = at
+    rates = sequences.written(sequences.over(actor.ports[port].rates, actor.phases))
+    if rates == "1":
+        return end.port
+    return f"{end.port} rate {rates}"
 
 
 def _arrows(
@@ -203,13 +220,17 @@ def _arrows(
     """One line for each channel; a port is named if there are several."""
 
     def written(position: int, ends: Sequence[_End], end: _End) -> str:
-        return f"{instances[position]}.{end.port}" if len(ends) > 1 else instances[position]
+        if len(ends) > 1:
+            return f"{instances[position]}.{end.port}"
+        return instances[position]
 
     targets = {id(end.channel): end for ends in inputs for end in ends}
     for position, ends in enumerate(outputs):
         for end in ends:
             to = end.channel.destination[0]
-            delay = f"delay {end.channel.tokens} -> " if end.channel.tokens else ""
+            delay = ""
+            if end.channel.tokens:
+                delay = f"delay {end.channel.tokens} -> "
             target = written(to, inputs[to], targets[id(end.channel)])
             yield f"    {written(position, ends, end)} -> {delay}{target}"
 
@@ -228,10 +249,7 @@ def exported(source: Source, wanted: str | None) -> Exported:
     if wanted is None and len(apps) == 1:
         wanted = next(iter(apps))
     if wanted is None or wanted not in apps:
-        message = f"there is no app `{wanted}`" if wanted else "it is not clear which app to export"
-        help_text = f"choose one with --app: {one_of(apps)}" if apps else "add `app Name { ... }`"
-        raise Errors([Diagnostic("F215", message, None, help=help_text)])
+        raise registry.no_app(wanted or None, apps, "it is not clear which app to export")
     times = source.times.app(apps[wanted])
-    return Exported(
-        wanted, write(apps[wanted], {t: ns for t, ns in times.ns.items() if t not in times.guessed})
-    )
+    known = {task: ns for task, ns in times.ns.items() if task not in times.guessed}
+    return Exported(wanted, write(apps[wanted], known))

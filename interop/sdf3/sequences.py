@@ -40,25 +40,36 @@ def _entry(entry: str, whole: bool) -> tuple[Fraction, int]:
     if not entry:
         raise Unreadable("has an entry without a number")
     match = _ENTRY.fullmatch(entry)
-    cut = entry if len(entry) <= 40 else entry[:37] + "..."
+    cut = entry
+    if len(entry) > 40:
+        cut = entry[:37] + "..."
     if match is None:
         raise Unreadable(f"holds `{cut}`, which is not a number")
-    said_count, sign, digits, said_divisor = match.groups()
-    count, divisor = int(said_count or 1), said_divisor or "1"
-    if len(digits) > LONGEST_NUMBER or len(divisor) > LONGEST_NUMBER:
-        raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
+    stated_count, sign, digits, stated_divisor = match.groups()
+    count, divisor = int(stated_count or 1), stated_divisor or "1"
+    if max(len(digits), len(divisor)) > LONGEST_NUMBER:
+        raise _too_long()
     if not int(divisor):
         raise Unreadable("divides by 0")
     if not count:
         raise Unreadable(f"repeats an entry 0 times: `{cut}`")
     value = Fraction(digits) / int(divisor)
+    _check(value, sign, whole, cut)
+    return value, count
+
+
+def _check(value: Fraction, sign: str, whole: bool, cut: str) -> None:
+    """Raises Unreadable for a number that no list may have; `cut` is its text."""
     if sign == "-" and value:
         raise Unreadable(f"is negative: `{cut}`")
     if whole and value.denominator != 1:
         raise Unreadable(f"is not a whole number: `{cut}`")
     if max(value.numerator, value.denominator) >= 10**LONGEST_NUMBER:
-        raise Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
-    return value, count
+        raise _too_long()
+
+
+def _too_long() -> Unreadable:
+    return Unreadable(f"holds a number of more than {LONGEST_NUMBER} digits")
 
 
 def length(runs: Runs) -> int:
@@ -68,7 +79,9 @@ def length(runs: Runs) -> int:
 
 def over(runs: Runs, phases: int) -> Runs:
     """The same numbers for that many phases: one number holds in all of them."""
-    return ((runs[0][0], phases),) if length(runs) == 1 else runs
+    if length(runs) == 1:
+        return ((runs[0][0], phases),)
+    return runs
 
 
 def always_one(runs: Runs) -> bool:
@@ -83,7 +96,10 @@ def written(runs: Runs) -> str:
     entries: list[str] = []
     for value, count in runs:
         text = _number(value)
-        entries += [f"{text} for {count}"] if count > 2 else [text] * count
+        if count > 2:
+            entries += [f"{text} for {count}"]
+        else:
+            entries += [text] * count
     return f"[{', '.join(entries)}]"
 
 

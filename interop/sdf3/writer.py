@@ -50,25 +50,25 @@ def write(
     lacks gets none. With `overlap` the self-edges are left out: SDF3 then lets firings of one task
     overlap. Raises Errors (F704).
     """
-    windows = [c for c in app.channels if c.frees]
-    if windows:
-        help_text = (
-            "SDF3 frees the tokens that a firing takes; leave sliding windows out for an export"
-        )
-        raise Errors(
-            Diagnostic(
-                "F704", f"`{c.name}` frees other tokens than it takes", c.span, help=help_text
-            )
-            for c in windows
-        )
-    cyclic = any(t.phases > 1 or len(times.get(t.name, ())) > 1 for t in app.tasks)
-    kind = "csdf" if cyclic else "sdf"
-    scale = lcm(*(time.denominator for t in app.tasks for time in times.get(t.name, ())))
+    _refuse_windows(app)
     ends = defaultdict[tuple[str, str], list[Channel]](list)
     for c in app.channels:
         ends[c.source, c.source_port].append(c)
         ends[c.destination, c.destination_port].append(c)
-    actors = {t.name: _actor(app, t, ends, len(times.get(t.name, ())), overlap) for t in app.tasks}
+    scale = 1
+    kind = "sdf"
+    actors = {}
+    for task in app.tasks:
+        own = times.get(task.name, ())
+        scale = lcm(scale, *(time.denominator for time in own))
+        actor = actors[task.name] = _actor(app, task, ends, len(own), overlap)
+        if actor.phases > 1:
+            kind = "csdf"
+    elements = []
+    properties = []
+    for actor in actors.values():
+        elements += _element(actor)
+        properties += _times(actor, times, scale)
     names = {"name": app.name, "type": app.name}
     return "\n".join(
         [
@@ -78,11 +78,11 @@ def write(
             *_comment("  ", [*app.doc.splitlines(), *_remarks(app, scale)]),
             f"  {_tag('applicationGraph', {'name': app.name})}",
             f"    {_tag(kind, names)}",
-            *(line for actor in actors.values() for line in _element(actor)),
+            *elements,
             *_channels(app, actors, overlap),
             f"    </{kind}>",
             f"    <{kind}Properties>",
-            *(line for actor in actors.values() for line in _times(actor, times, scale)),
+            *properties,
             *_sizes(app),
             f"    </{kind}Properties>",
             "  </applicationGraph>",
@@ -92,11 +92,25 @@ def write(
     )
 
 
+def _refuse_windows(app: Application) -> None:
+    help_text = "SDF3 frees the tokens that a firing takes; leave sliding windows out for an export"
+    faults = []
+    for c in app.channels:
+        if c.frees:
+            message = f"`{c.name}` frees other tokens than it takes"
+            faults.append(Diagnostic("F704", message, c.span, help=help_text))
+    if faults:
+        raise Errors(faults)
+
+
 def _remarks(app: Application, scale: int) -> list[str]:
-    unit = "ns" if scale == 1 else f"1/{scale} ns, since SDF3 has whole numbers only"
+    unit = "ns"
+    if scale != 1:
+        unit = f"1/{scale} ns, since SDF3 has whole numbers only"
     lines = [f"Written by flowc. Execution times are in {unit}."]
     for word, value in (("period", app.period_ns), ("deadline", app.deadline_ns)):
-        lines += [f"The {word} of an iteration is {value} ns."] if value is not None else []
+        if value is not None:
+            lines += [f"The {word} of an iteration is {value} ns."]
     return lines
 
 
@@ -111,8 +125,13 @@ def _actor(
     """Give every end of a channel a port of its own, and the self-edge two more."""
     phases = max(task.phases, listed)
     actor = _Actor(task, task.name.removeprefix(f"{app.name}."), phases)
-    ends = [("in", p, c) for p in task.inputs for c in channels.get((task.name, p.name), ())]
-    ends += [("out", p, c) for p in task.outputs for c in channels.get((task.name, p.name), ())]
+    ends = []
+    for p in task.inputs:
+        for c in channels.get((task.name, p.name), ()):
+            ends.append(("in", p, c))
+    for p in task.outputs:
+        for c in channels.get((task.name, p.name), ()):
+            ends.append(("out", p, c))
     *names, own_in, own_out = identifiers(
         [*(p.name for _, p, _ in ends), "self_in", "self_out"], "port"
     )
@@ -132,13 +151,13 @@ def _port(name: str, way: str, rates: Sequence[int]) -> str:
 
 def _element(actor: _Actor) -> list[str]:
     start = f"      {_tag('actor', {'name': actor.name, 'type': actor.task.definition})}"
-    left_out = [p.name for p in actor.task.outputs if p.name not in actor.joined]
-    said = [f"Left out, since it has no reader: {name}" for name in left_out]
-    said += [
-        f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}"
-        for p in actor.task.inputs
-        if p.window
-    ]
+    said = []
+    for p in actor.task.outputs:
+        if p.name not in actor.joined:
+            said.append(f"Left out, since it has no reader: {p.name}")
+    for p in actor.task.inputs:
+        if p.window:
+            said.append(f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}")
     doc = _comment("        ", [*actor.task.doc.splitlines(), *said])
     return [start, *doc, *(f"        {port}" for port in actor.ports), "      </actor>"]
 
@@ -154,16 +173,19 @@ def _channels(app: Application, actors: Mapping[str, _Actor], overlap: bool) -> 
             destination.ends["in", c.name],
         )
         lines.append(_channel(_name(number), ends, c.delay))
-    for actor in () if overlap else actors.values():
-        own_in, own_out = actor.own
-        lines.append(_channel(f"self_{actor.name}", (actor.name, own_out, actor.name, own_in), 1))
+    if not overlap:
+        for actor in actors.values():
+            own_in, own_out = actor.own
+            ends = (actor.name, own_out, actor.name, own_in)
+            lines.append(_channel(f"self_{actor.name}", ends, 1))
     return [f"      {line}" for line in lines]
 
 
 def _channel(name: str, ends: tuple[str, str, str, str], tokens: int) -> str:
     words = dict(zip(("srcActor", "srcPort", "dstActor", "dstPort"), ends, strict=True))
-    initial = {"initialTokens": str(tokens)} if tokens else {}
-    return _tag("channel", {"name": name, **words, **initial}, closed=True)
+    if tokens:
+        words["initialTokens"] = str(tokens)
+    return _tag("channel", {"name": name, **words}, closed=True)
 
 
 def _name(number: int) -> str:
@@ -187,7 +209,10 @@ def _times(actor: _Actor, times: Mapping[str, tuple[Fraction, ...]], scale: int)
 
 def _sizes(app: Application) -> list[str]:
     lines = []
-    ports: dict[tuple[str, str], Port] = {(t.name, p.name): p for t in app.tasks for p in t.outputs}
+    ports: dict[tuple[str, str], Port] = {}
+    for t in app.tasks:
+        for p in t.outputs:
+            ports[(t.name, p.name)] = p
     for number, c in enumerate(app.channels):
         kind = ports[c.source, c.source_port].type
         if kind is not None and not kind.open:
@@ -209,7 +234,9 @@ def _list(numbers: Sequence[int]) -> str:
 
 def _tag(name: str, attributes: Mapping[str, str], *, closed: bool = False) -> str:
     words = "".join(f" {key}={quoteattr(_characters(value))}" for key, value in attributes.items())
-    return f"<{name}{words}/>" if closed else f"<{name}{words}>"
+    if closed:
+        return f"<{name}{words}/>"
+    return f"<{name}{words}>"
 
 
 def _comment(indent: str, lines: Sequence[str]) -> list[str]:

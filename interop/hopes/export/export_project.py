@@ -18,18 +18,19 @@ from ....analysis.dataflow.order import TooLong
 from ....analysis.dataflow.repetition import repetition
 from ....codegen.deploy import deploy, missing, sequential
 from ....codegen.emit import digest
+from ....codegen.sources import Plan
 from ....codegen.write import MADE_THERE, CannotWrite, refuse_foreign, write
 from ....driver.build.external import in_full
 from ....driver.plan.program import place, too_long
 from ....driver.text import store
 from ....driver.text.check import Report, Valid, prepare
 from ....dsl.modules import local_modules
-from ....model.application import Application, Task
+from ....model.application import Application, Task, all_tasks
 from ....model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ....model.platform import Platform
 from ....model.system import System
 from ....model.times import times_of
-from ...registry import Folder, Order, Unusable
+from ...registry import Folder, Order, Unusable, no_app
 from ..import_manifest import WRONG, ImportManifest, NamedCode, beside, read_manifest
 from . import limits, newest, sources
 from .files import files, written
@@ -37,7 +38,7 @@ from .graph import folded
 from .kept import KeptCode, KeptNames, newest_of
 from .kept import refusals as of_hopes
 from .library import ROOM, has_code, is_called, library
-from .project import ProjectPlan, device_name, project
+from .project import PlacedSystem, ProjectPlan, device_name, project
 from .reexport import Again, again
 
 #: Diagnostic: a task has no code.
@@ -89,38 +90,60 @@ def export_project(
     the same.
     """
     valid = prepare(path, platform=platform, report=report).require()
-    directory = Path(output) if output is not None else Path("build") / f"{valid.system.stem}-hopes"
+    if output is not None:
+        directory = Path(output)
+    else:
+        directory = Path("build") / f"{valid.system.stem}-hopes"
     kept = _kept(valid)
-    # HOPES' translator puts its program into a folder of the project with the name of the device.
-    theirs = (*MADE_THERE, device_name(valid.platform, kept)) if form == "cic" else MADE_THERE
+    theirs: tuple[str, ...] = MADE_THERE
+    if form == "cic":
+        # HOPES' translator puts its program into a folder of the project with the name of the
+        # device.
+        theirs = (*theirs, device_name(valid.platform, kept))
     try:
         refuse_foreign(directory, force, theirs)
         was = _again(valid, policy, form)
         if isinstance(was, Again):
             fresh = write(was.plan, directory, {}, force=force, made_there=theirs)
-            told = in_order(dict.fromkeys((*valid.diagnostics, *was.diagnostics)))
-            return ExportedProject(
-                directory,
-                digest(was.plan),
-                None,
-                was.name,
-                was.device,
-                was.tasks,
-                was.channels,
-                None,
-                was.changed,
-                told,
-                fresh,
-            )
+            return _as_imported(was, directory, valid, fresh)
+        why_anew = [was] if was is not None else []
         try:
             made, plan, told = _made(valid, policy or "static-assignment", form, stubs, kept)
         except Errors as errors:
-            raise Errors([*errors.diagnostics, *([was] if was is not None else [])]) from errors
+            raise Errors([*errors.diagnostics, *why_anew]) from errors
         fresh = write(plan, directory, {}, force=force, made_there=theirs)
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
     except TooLong as error:
         raise too_long(valid.system, error) from error
+    return _anew(made, plan, directory, (*told, *why_anew), fresh)
+
+
+def _as_imported(was: Again, directory: Path, valid: Valid, fresh: bool) -> ExportedProject:
+    """The project that a text came from."""
+    return ExportedProject(
+        directory,
+        digest(was.plan),
+        None,
+        was.name,
+        was.device,
+        was.tasks,
+        was.channels,
+        None,
+        was.changed,
+        in_order(dict.fromkeys((*valid.diagnostics, *was.diagnostics))),
+        fresh,
+    )
+
+
+def _anew(
+    made: ProjectPlan,
+    plan: Plan,
+    directory: Path,
+    diagnostics: tuple[Diagnostic, ...],
+    fresh: bool,
+) -> ExportedProject:
+    """A project of the text alone."""
     script = f"{ROOM}/build_shim.py"
     tasks = {flow: name for flow, name in made.names.items() if name in made.places}
     return ExportedProject(
@@ -133,7 +156,7 @@ def export_project(
         len(made.channels),
         made,
         (),
-        (*told, *([was] if was is not None else [])),
+        diagnostics,
         fresh,
     )
 
@@ -168,18 +191,24 @@ def folder(order: Order) -> Folder:
 
 
 def _lines(made: ExportedProject) -> Iterator[str]:
-    device = f", device {made.device}" if made.device else ""
+    device = ""
+    if made.device:
+        device = f", device {made.device}"
     counts = f"{_number(len(made.tasks), 'task')}, {_number(made.channels, 'channel')}"
     yield f"  project {made.name}{device}: {counts}"
     if made.project is None:
-        changes = f", but for {', '.join(made.changed)}" if made.changed else ""
+        changes = ""
+        if made.changed:
+            changes = f", but for {', '.join(made.changed)}"
         yield f"  as it was imported{changes}"
     if made.script is not None:
         yield f"`python3 {made.script}` makes the library for tasks that are not in C"
 
 
 def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    if count == 1:
+        return f"{count} {word}"
+    return f"{count} {word}s"
 
 
 def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | None:
@@ -196,72 +225,70 @@ def _again(valid: Valid, policy: str | None, form: str) -> Again | Diagnostic | 
 
 def _made(
     valid: Valid, policy: str, form: str, stubs: bool, kept: KeptNames
-) -> tuple[ProjectPlan, dict[str, bytes | Path], tuple[Diagnostic, ...]]:
+) -> tuple[ProjectPlan, Plan, tuple[Diagnostic, ...]]:
     """The project, its files, and diagnostics. Raises Errors and TooLong."""
     if not valid.system.apps:
-        raise Errors(
-            [Diagnostic("F215", "there is no app to export", None, help="add `app Name { ... }`")]
-        )
+        raise no_app(None, ())
     lacking = [d for d in missing(valid.system) if not (stubs and d.code == NO_CODE)]
     found = [*valid.diagnostics, *lacking, *limits.refusals(valid.system)]
     system, looks = newest.joined(valid.system, kept)
     firings = {a.name: _per_cycle(a) for a in system.apps}
     for app in system.apps:
         found += limits.blocking(folded(app), firings[app.name])
-    units, own = (
-        sources.units(system, kept.own),
-        [(valid.tasks[name], code) for name, code in kept.own.items()],
-    )
+    units = sources.units(system, kept.own)
+    own = [(valid.tasks[name], code) for name, code in kept.own.items()]
     found += [*sources.refusals(units, (), own), *newest.refusals(system, kept, looks)]
-    if has_errors(found):
-        raise Errors(in_order(dict.fromkeys(found)))
-    profile, _ = store.read_estimates(valid)
-    placements = {
-        p.task: p for p in place(valid, times_of(valid.system, valid.platform, profile)).placements
-    }
-    pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
-    times = times_of(system, valid.platform, profile)
-    made = project(
-        system,
-        looks,
-        valid.platform,
-        firings,
-        placements,
-        times,
-        policy,
-        _architecture(valid.platform),
-        kept,
-    )
+    _stop(found)
+    placed = _placed(valid, system, looks, firings)
+    made = project(placed, policy, _architecture(valid.platform), kept)
     found += [*limits.too_large(system, made), *sources.refusals(units, written(made), own)]
     found += of_hopes(system, kept, made.held)
-    if has_errors(found):
-        raise Errors(in_order(dict.fromkeys(found)))
-    found += limits.left_out(system, valid.platform, firings, placements, pins)
-    tasks = [t for a in system.apps for t in a.tasks]
-    python, deployed = library(system.stem, Path(system.path).name, tasks), None
+    _stop(found)
+    pins = {p.task: p for p in system.pins if p.platform == valid.platform.name}
+    found += limits.left_out(placed, pins)
+    python = library(system.stem, Path(system.path).name, all_tasks(system.apps))
+    deployed = None
     if python is not None:
         found += in_full(system)
         coded = _coded(valid.system)
-        placed = sequential(coded, valid.platform)
-        deployed = deploy(coded, valid.platform, placed, valid.repetition, {}, local_modules)
+        sequentially = sequential(coded, valid.platform)
+        deployed = deploy(coded, valid.platform, sequentially, valid.repetition, {}, local_modules)
     plan = files(made, system, units, python, deployed, form)
     if form == "project":
         found += limits.elsewhere(system, plan)
     return made, plan, in_order(dict.fromkeys(found))
 
 
+def _stop(found: Iterable[Diagnostic]) -> None:
+    """Raises Errors if there are errors."""
+    if has_errors(found):
+        raise Errors(in_order(dict.fromkeys(found)))
+
+
+def _placed(
+    valid: Valid,
+    system: System,
+    looks: tuple[newest.Newest, ...],
+    firings: Mapping[str, Mapping[str, int]],
+) -> PlacedSystem:
+    """The system with the places and times of the text."""
+    profile, _ = store.read_estimates(valid)
+    mapping = place(valid, times_of(valid.system, valid.platform, profile))
+    placements = {p.task: p for p in mapping.placements}
+    times = times_of(system, valid.platform, profile)
+    return PlacedSystem(system, looks, valid.platform, firings, placements, times)
+
+
 def _coded(system: System) -> System:
     """What can be deployed: all of it, or, if some tasks have no code, each of those that the
     library runs."""
-    if all(has_code(t) for a in system.apps for t in a.tasks):
+    if all(has_code(t) for t in all_tasks(system.apps)):
         return system
-    return replace(
-        system,
-        apps=tuple(
-            replace(a, tasks=tuple(t for t in a.tasks if is_called(t)), channels=())
-            for a in system.apps
-        ),
-    )
+    apps = []
+    for app in system.apps:
+        called = tuple(t for t in app.tasks if is_called(t))
+        apps.append(replace(app, tasks=called, channels=()))
+    return replace(system, apps=tuple(apps))
 
 
 def _kept(valid: Valid) -> KeptNames:
@@ -275,16 +302,17 @@ def _kept(valid: Valid) -> KeptNames:
     ports: dict[tuple[str, str], str] = {}
     own: dict[str, KeptCode] = {}
     for name, task in tasks.items():
-        ports |= {(name, port): hopes for port, hopes in task.ports.items()}
+        for port, hopes in task.ports.items():
+            ports[(name, port)] = hopes
         code = _own(valid.tasks[name], task.code, path)
         if code is not None:
             own[name] = code
-    devices = {p.device for p in manifest.pools}
+    device, *others = {p.device for p in manifest.pools} or {""}
     return KeptNames(
         manifest.project,
-        devices.pop() if len(devices) == 1 else "",
+        "" if others else device,
         {p.pool: (p.element, p.type) for p in manifest.pools},
-        {name: "_".join(filter(None, (t.full, t.role))) for name, t in tasks.items()},
+        {name: t.full_with_role for name, t in tasks.items()},
         ports,
         {name: t.hopes[0] for name, t in tasks.items() if len(t.hopes) > 1},
         own,
@@ -329,27 +357,28 @@ def _own(task: Task, code: NamedCode | None, manifest: Path) -> KeptCode | None:
             reason = "does not exist" if inside else "is not beside it"
             message = f"`{manifest.name}` names `{file}`, which {reason}"
             raise Errors([Diagnostic(WRONG, message, None, help="import the project again")])
-    given = dict(task.parameters)
-    parameters = tuple(
-        (
-            hopes,
-            "int" if isinstance(value, int) else "float",
-            str(value if isinstance(value, int) else float(value)),
-        )
-        for name, hopes in code.parameters.items()
-        if isinstance(value := given.get(name), (int, Fraction))
-    )
     return KeptCode(
         paths([code.file])[0],
         paths([code.around])[0],
         paths(code.headers),
         paths(code.sources),
         paths(code.files),
-        parameters,
+        tuple(_parameters(task, code)),
         code.cflags,
         code.ldflags,
         code.language,
     )
+
+
+def _parameters(task: Task, code: NamedCode) -> Iterator[tuple[str, str, str]]:
+    """The parameters of code of HOPES: name, type and value."""
+    values = dict(task.parameters)
+    for name, hopes in code.parameters.items():
+        value = values.get(name)
+        if isinstance(value, int):
+            yield hopes, "int", str(value)
+        elif isinstance(value, Fraction):
+            yield hopes, "float", str(float(value))
 
 
 def _per_cycle(app: Application) -> dict[str, int]:

@@ -17,6 +17,7 @@ from ....codegen.deploy import Deployed
 from ....codegen.in_c import header
 from ....codegen.names import literal, one_line
 from ....codegen.sources import Plan, Sources
+from ....model.application import all_tasks
 from ....model.system import System
 from ....templates import environment
 from ..words import ORDERS, PACKAGE, SCHEMA
@@ -61,44 +62,53 @@ def files(
     if any(COMMON in words["headers"] for words in codes.values()):
         plan[COMMON] = jinja.get_template("common.h.j2").render().encode()
     plan |= _xml_files(jinja, made, codes)
-    wrapper = jinja.get_template("wrapper.cic.j2")
-    for name, words in codes.items():
-        if name in made.kept.own:
-            plan |= {path.name: path for path in made.kept.own[name].files if path.name != COMMON}
-        else:
-            plan[words["file"]] = wrapper.render(task=words).encode()
+    plan |= _codes(jinja, made, codes)
     for unit in units.values():
-        plan |= {path.name: path for path in (unit.path, *unit.included)}
-        plan[unit.header] = header(unit.file, unit.tasks).encode()
-        plan[unit.source] = (
-            jinja.get_template("fmu/unit.c.j2")
-            .render(header=unit.header, source=unit.file)
-            .encode()
-        )
+        plan |= _unit_files(jinja, unit)
     if python is not None and deployed is not None:
-        plan |= library.files(python, (t for a in system.apps for t in a.tasks), deployed, jinja)
+        plan |= library.files(python, all_tasks(system.apps), deployed, jinja)
     plan |= data.plan
     if form == "project":
         plan = as_tool(plan, made, system, codes, jinja)
     return dict(sorted(plan.items()))
 
 
+def _codes(jinja: Environment, made: ProjectPlan, codes: Mapping[str, Mapping[str, Any]]) -> Plan:
+    """The code of tasks: that of HOPES with all of its files, or a wrapper."""
+    wrapper = jinja.get_template("wrapper.cic.j2")
+    plan: Plan = {}
+    for name, words in codes.items():
+        if name not in made.kept.own:
+            plan[words["file"]] = wrapper.render(task=words).encode()
+            continue
+        for path in made.kept.own[name].files:
+            if path.name != COMMON:
+                plan[path.name] = path
+    return plan
+
+
+def _unit_files(jinja: Environment, unit: SourceUnit) -> Plan:
+    """A C source with its local files, and the two files that are generated for it."""
+    plan: Plan = {path.name: path for path in (unit.path, *unit.included)}
+    plan[unit.header] = header(unit.file, unit.tasks).encode()
+    template = jinja.get_template("fmu/unit.c.j2")
+    plan[unit.source] = template.render(header=unit.header, source=unit.file).encode()
+    return plan
+
+
 def _xml_files(
     jinja: Environment, made: ProjectPlan, codes: Mapping[str, Mapping[str, Any]]
 ) -> Plan:
     """The files that HOPES' translator reads."""
-    kinds = [
-        "algorithm",
-        "architecture",
-        "mapping",
-        "configuration",
-        *(["profile"] if made.costs else []),
-    ]
+    kinds = ["algorithm", "architecture", "mapping", "configuration"]
+    if made.costs:
+        kinds.append("profile")
     words = {"project": made, "codes": codes, "schema": SCHEMA}
-    plan: Plan = {
-        f"{made.name}_{kind}.xml": jinja.get_template(f"{kind}.xml.j2").render(words).encode()
-        for kind in kinds
-    }
+    plan: Plan = {}
+    for kind in kinds:
+        plan[f"{made.name}_{kind}.xml"] = (
+            jinja.get_template(f"{kind}.xml.j2").render(words).encode()
+        )
     for schedule in made.schedules:
         name = f"{ORDERS}/{schedule.graph},Default,{made.elements[0].count},0,schedule.xml"
         plan[name] = jinja.get_template("schedule.xml.j2").render(words, schedule=schedule).encode()

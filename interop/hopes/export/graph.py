@@ -12,15 +12,16 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import networkx as nx
 
 from ....analysis.dataflow.order import Blocked, iteration_order
-from ....analysis.dataflow.static_order import schedule
+from ....analysis.dataflow.static_order import Schedule, schedule
 from ....model.application import Application, Channel, Port, Task
+from ....model.types import TensorType
 
 #: Firings of one task in a row.
 Run = tuple[str, int]
@@ -52,6 +53,13 @@ class ExportedGraph:
     arrows: tuple[ExportedChannel, ...]
     inner: tuple[Channel, ...]
     orders: dict[str, tuple[Run, ...]]
+
+
+def token_type(port: Port) -> TensorType:
+    """The type of a port of a text: only abstract graphs have ports without one."""
+    if port.type is None:
+        raise TypeError(f"port {port.name} has no type")
+    return port.type
 
 
 def folded(app: Application) -> Application:
@@ -97,24 +105,33 @@ def parts(
     hidden = _hidden(app)
     found = []
     for names in nx.connected_components(graph):
-        inside = [c for c in app.channels if c.source in names]
-        arrows: list[ExportedChannel] = []
-        if len(names) > 1:
-            for channel in inside:
-                delays = (0, channel.delay) if channel.name in hidden else (channel.delay, 0)
-                arrows.append(ExportedChannel(channel, made.capacities[channel.name], *delays))
-        orders: dict[str, tuple[Run, ...]] = {}
-        for processor, steps in made.orders.items():
-            # HOPES starts with the first step of an order: later pipeline stages come later in it,
-            # not with older data.
-            staged = sorted(steps, key=lambda s: s.stage)
-            runs = _runs((s.task, s.times) for s in staged if s.task in names)
-            if runs:
-                orders[processor] = runs
         tasks = tuple(t.name for t in app.tasks if t.name in names)
-        inner = tuple(inside) if len(names) == 1 else ()
-        found.append(ExportedGraph(tasks, tuple(arrows), inner, orders))
+        inside = tuple(c for c in app.channels if c.source in names)
+        orders = _orders(made, names)
+        if len(names) == 1:
+            found.append(ExportedGraph(tasks, (), inside, orders))
+            continue
+        arrows = []
+        for channel in inside:
+            initial, held = channel.delay, 0
+            if channel.name in hidden:
+                initial, held = held, initial
+            arrows.append(ExportedChannel(channel, made.capacities[channel.name], initial, held))
+        found.append(ExportedGraph(tasks, tuple(arrows), (), orders))
     return tuple(found)
+
+
+def _orders(made: Schedule, names: Container[str]) -> dict[str, tuple[Run, ...]]:
+    """The static orders of some tasks, by processor."""
+    orders: dict[str, tuple[Run, ...]] = {}
+    for processor, steps in made.orders.items():
+        # HOPES starts with the first step of an order: later pipeline stages come later in it,
+        # not with older data.
+        staged = sorted(steps, key=lambda s: s.stage)
+        runs = _runs((s.task, s.times) for s in staged if s.task in names)
+        if runs:
+            orders[processor] = runs
+    return orders
 
 
 def _runs(steps: Iterable[Run]) -> tuple[Run, ...]:

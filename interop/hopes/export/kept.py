@@ -116,19 +116,22 @@ def _text(file: Path) -> str:
 def _wanted(
     task: Task, app: Application, text: str, around: str, held: frozenset[str], kept: KeptNames
 ) -> Iterator[str]:
-    known = {m[1]: int(m[2]) for m in HELD.finditer(text)}
-    into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     if any(p.window for p in task.inputs):
         yield "a window"
     if task.phases > 1:
         yield "rates that change from firing to firing"
     for kind, port in _LEFT.findall(around):
-        yield f"its port `{port}` " + (
-            "without an arrow" if kind == "LOOSE" else "outside of a loop"
-        )
+        place = "outside of a loop"
+        if kind == "LOOSE":
+            place = "without an arrow"
+        yield f"its port `{port}` {place}"
+    known = {m[1]: int(m[2]) for m in HELD.finditer(text)}
+    into = {c.destination_port: c for c in app.channels if c.destination == task.name}
     for port, channel in into.items():
-        there = known.get(kept.port(task.name, port), 0)
+        expected = 0
+        if channel.name in held:
+            expected = channel.delay
         if any(channel.values):
             yield f"the initial values of `{channel.name}`"
-        elif there != (channel.delay if channel.name in held else 0):
+        elif known.get(kept.port(task.name, port), 0) != expected:
             yield f"the initial tokens of `{channel.name}`"

@@ -23,6 +23,7 @@ from ....codegen.sources import Plan
 from ....model.application import Port, Task
 from ....model.deployment import Deployment
 from ....model.types import DTYPES
+from .graph import token_type
 from .sources import in_c
 
 if TYPE_CHECKING:
@@ -81,7 +82,13 @@ def files(
     """The header, and everything in the folder of the library."""
     called = {t.name: t for t in tasks if is_called(t)}
     deployment = _only(deployed.deployment, called)
-    order = [t.name for a in deployment.apps for t in a.tasks]
+    networks = []
+    for app in deployment.apps:
+        for task in app.tasks:
+            networks.append(_in_c(called[task.name], made.functions[task.name]))
+    needed = ["cffi", "numpy"]
+    if made.networks:
+        needed.append("onnxruntime")
     values: dict[str, Any] = {
         "external": made,
         "module": f"_{made.library}",
@@ -91,20 +98,26 @@ def files(
         "holds": "The tasks of the folder that holds this library.",
         "guard": f"FLOWC_{made.library.upper()}_H",
         "what": "Task",
-        "networks": [_in_c(called[name], made.functions[name]) for name in order],
-        "needed": ("cffi", "numpy", *(("onnxruntime",) if made.networks else ())),
+        "networks": networks,
+        "needed": tuple(needed),
         "room": f"{ROOM}/",
         "speaks": False,
         "callers": "their tasks of HOPES",
     }
-    plan: Plan = {p: content for p, content in deployed.files.items() if not p.startswith("c/")}
-    plan["deployment.json"] = deployment.to_json().encode()
     header = jinja.get_template("library/header.h.j2").render(values).encode()
-    plan[made.header] = header
+    inside: Plan = {}
+    for path, content in deployed.files.items():
+        if not path.startswith("c/"):
+            inside[path] = content
+    inside["deployment.json"] = deployment.to_json().encode()
+    inside[made.header] = header
     for path in ("build_shim.py", "shim.c", "shim.py"):
-        plan[path] = jinja.get_template(f"library/{path}.j2").render(values).encode()
-    plan |= carried(words_of(deployment), own={"hopes": THERE})
-    return {made.header: header, **{f"{ROOM}/{path}": content for path, content in plan.items()}}
+        inside[path] = jinja.get_template(f"library/{path}.j2").render(values).encode()
+    inside |= carried(words_of(deployment), own={"hopes": THERE})
+    plan: Plan = {made.header: header}
+    for path, content in inside.items():
+        plan[f"{ROOM}/{path}"] = content
+    return plan
 
 
 def _only(deployment: Deployment, called: Iterable[str]) -> Deployment:
@@ -122,10 +135,9 @@ def _in_c(task: Task, function: str) -> dict[str, Any]:
     names = [p.name for p in (*task.inputs, *task.outputs)]
     arguments = identifiers(names, RESERVED)
     counts = identifiers([f"{function} {name} count" for name in names], ())
-    ports = [
-        _port(p, arguments[p.name], counts[f"{function} {p.name} count"].upper())
-        for p in (*task.inputs, *task.outputs)
-    ]
+    ports = []
+    for p in (*task.inputs, *task.outputs):
+        ports.append(_port(p, arguments[p.name], counts[f"{function} {p.name} count"].upper()))
     return {
         "name": task.name,
         "function": function,
@@ -136,17 +148,23 @@ def _in_c(task: Task, function: str) -> dict[str, Any]:
 
 
 def _port(port: Port, argument: str, count: str) -> dict[str, Any]:
-    assert port.type is not None
+    kind = token_type(port)
     tokens = max(port.window, *port.rates)
     reads = port.direction == "in"
+    ctype = DTYPES[kind.dtype][0]
+    if kind.dtype == "bool":
+        ctype = "bool"
+    stated = str(kind)
+    if tokens > 1:
+        stated += f", up to {tokens} tokens"
     return {
         "name": port.name,
         "argument": argument,
-        "ctype": "bool" if port.type.dtype == "bool" else DTYPES[port.type.dtype][0],
+        "ctype": ctype,
         "const": "const " if reads else "",
         "count": count,
-        "elements": prod(port.type.shape) * tokens,
-        "type": str(port.type) + (f", up to {tokens} tokens" if tokens > 1 else ""),
-        "bits": ", as its bits" if port.type.dtype == "float16" else "",
-        "direction": "in" if reads else "out",
+        "elements": prod(kind.shape) * tokens,
+        "type": stated,
+        "bits": ", as its bits" if kind.dtype == "float16" else "",
+        "direction": port.direction,
     }

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ....model.application import Application, Task
+from ....model.application import Application, Task, all_tasks
 from ....model.diagnostic import Diagnostic, listed
 from ....model.mapping import Pin, Placement
 from ....model.platform import Platform
 from ....model.system import System
 from .graph import blocked
 from .library import ROOM, has_code, is_called
-from .project import MOST, ProjectPlan, is_exact, unfed
+from .project import MOST, PlacedSystem, ProjectPlan, is_exact, unfed
 
 #: Most tasks: HOPES' generated program has a thread for each.
 MOST_TASKS = 4096
@@ -23,7 +23,7 @@ MOST_TASKS = 4096
 def refusals(system: System) -> list[Diagnostic]:
     """Errors for features without a counterpart in HOPES, before anything is counted."""
     found: list[Diagnostic] = []
-    tasks = [t for a in system.apps for t in a.tasks]
+    tasks = [*all_tasks(system.apps)]
     if len(tasks) > MOST_TASKS:
         help_text = f"export apps one by one: at most {MOST_TASKS} tasks"
         message = f"there are {len(tasks)} tasks, and a program of HOPES has a thread for each"
@@ -55,13 +55,11 @@ def _task(task: Task) -> Iterator[Diagnostic]:
     elif task.border is not None:
         help_text = "give it a task that reads or writes the data"
         yield _no(f"`{short}` is an open end: HOPES has no caller to serve it", task, help_text)
-    elif task.network is not None and task.network.moving is not None:
-        yield _no(
-            f"the cut of `{short}` moves, but HOPES has fixed tasks",
-            task,
-            "leave `adapt` out of its pin",
-        )
-    elif is_called(task) and task.network is None and task.implementations:
+    elif task.network is not None:
+        if task.network.moving is not None:
+            message = f"the cut of `{short}` moves, but HOPES has fixed tasks"
+            yield _no(message, task, "leave `adapt` out of its pin")
+    elif is_called(task) and task.implementations:
         yield from _code(task)
     for port in task.open_ports:
         help_text = "leave out what follows the last tensor of fixed size"
@@ -95,19 +93,18 @@ def blocking(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnosti
 def too_large(system: System, made: ProjectPlan) -> Iterator[Diagnostic]:
     """Errors for channels with more bytes than HOPES supports, and firings that transfer more."""
     text = {name: flow for flow, name in made.names.items()}
-    kept = made.kept
-    known = {
-        (c.destination, kept.port(c.destination, c.destination_port)): c
-        for a in system.apps
-        for c in a.channels
-    }
-    tasks = {t.name: t for a in system.apps for t in a.tasks}
+    known = {}
+    for app in system.apps:
+        for channel in app.channels:
+            port = made.kept.port(channel.destination, channel.destination_port)
+            known[channel.destination, port] = channel
+    spans = {task.name: task.span for task in all_tasks(system.apps)}
     for c in made.channels:
         if c.length * c.size > MOST:
-            channel = known.get((text[c.destination], c.destination_port))
-            name = f"{text[c.source]} -> latest -> {text[c.destination]}"
-            span = tasks[text[c.destination]].span
-            if channel is not None:
+            source, destination = text[c.source], text[c.destination]
+            name, span = f"{source} -> latest -> {destination}", spans[destination]
+            if (destination, c.destination_port) in known:
+                channel = known[destination, c.destination_port]
                 name, span = channel.name, channel.span
             message = (
                 f"`{name}` would have {c.length * c.size} bytes, but HOPES supports at most {MOST}"
@@ -117,48 +114,15 @@ def too_large(system: System, made: ProjectPlan) -> Iterator[Diagnostic]:
             )
 
 
-def left_out(
-    system: System,
-    platform: Platform,
-    firings: Mapping[str, Mapping[str, int]],
-    placements: Mapping[str, Placement],
-    pins: Mapping[str, Pin],
-) -> list[Diagnostic]:
+def left_out(placed: PlacedSystem, pins: Mapping[str, Pin]) -> list[Diagnostic]:
     """Warnings about features without a counterpart in HOPES, which are left out."""
+    system, platform = placed.system, placed.platform
     found: list[Diagnostic] = []
     for app in system.apps:
-        found += _times(app, firings[app.name])
+        found += _times(app, placed.firings[app.name])
         for task in app.tasks:
-            pin = pins.get(task.name)
-            words = [*_wishes(placements[task.name], pin)] if task.name in placements else []
-            if words:
-                span = task.span if pin is None else pin.span
-                message = f"HOPES knows no {listed(words)}, which `{task.name}` is mapped with"
-                found.append(
-                    _warning(message, span, "the project is right without it, and may be slower")
-                )
-            if not has_code(task):
-                message = f"`{task.definition}` has no code: it reads, and writes zeros"
-                found.append(
-                    _warning(
-                        message, task.span, "add the code between reads and writes in its `.cic`"
-                    )
-                )
-            found += _elsewhere(task, platform, placements.get(task.name))
-            if task.live or task.keep is not None:
-                word = "live" if task.keep is None else "drop oldest"
-                found.append(
-                    _warning(
-                        f"`{task.name}` is no `{word}` source in HOPES",
-                        task.span,
-                        "others wait for it",
-                    )
-                )
-            if task.on_error != "stop":
-                message = (
-                    f"`on error {task.on_error}` of `{task.definition}` has no effect in HOPES"
-                )
-                found.append(_warning(message, task.span, "its failure ends the program"))
+            place = placed.placements.get(task.name)
+            found += _left_out_of(task, platform, place, pins.get(task.name))
     if system.scenario is not None:
         message = f"the states of `{system.scenario.name}` cannot be expressed in HOPES"
         help_text = "all apps run all the time, with the first variants of their networks"
@@ -172,22 +136,58 @@ def left_out(
     return list(dict.fromkeys(found))
 
 
+def _mapped(task: Task, place: Placement, pin: Pin | None) -> Iterator[Diagnostic]:
+    """Wishes of a mapping that HOPES does not know."""
+    words = [*_wishes(place, pin)]
+    if words:
+        span = task.span
+        if pin is not None:
+            span = pin.span
+        message = f"HOPES knows no {listed(words)}, which `{task.name}` is mapped with"
+        yield _warning(message, span, "the project is right without it, and may be slower")
+
+
+def _left_out_of(
+    task: Task, platform: Platform, place: Placement | None, pin: Pin | None
+) -> Iterator[Diagnostic]:
+    """Features of a task."""
+    if place is not None:
+        yield from _mapped(task, place, pin)
+    if not has_code(task):
+        message = f"`{task.definition}` has no code: it reads, and writes zeros"
+        yield _warning(message, task.span, "add the code between reads and writes in its `.cic`")
+    if place is not None:
+        yield from _elsewhere(task, platform, place)
+    if task.live or task.keep is not None:
+        word = "drop oldest"
+        if task.keep is None:
+            word = "live"
+        message = f"`{task.name}` is no `{word}` source in HOPES"
+        yield _warning(message, task.span, "others wait for it")
+    if task.on_error != "stop":
+        message = f"`on error {task.on_error}` of `{task.definition}` has no effect in HOPES"
+        yield _warning(message, task.span, "its failure ends the program")
+
+
 def elsewhere(system: System, files: Iterable[str]) -> Iterator[Diagnostic]:
     """A warning for folders that a program expects beside its own, if the tool chooses that."""
-    rooms = sorted(
-        {path.partition("/")[0] for path in files if path.startswith((f"{ROOM}/", "data/"))}
-    )
+    rooms = set()
+    for path in files:
+        if path.startswith((f"{ROOM}/", "data/")):
+            rooms.add(path.partition("/")[0])
     if rooms:
         message = (
-            f"its program looks for {listed(rooms)} beside its own folder, which HOPES' tool"
-            " chooses"
+            f"its program looks for {listed(sorted(rooms))} beside its own folder, which HOPES'"
+            " tool chooses"
         )
-        help_text = "put them there" if len(rooms) > 1 else "put it there"
+        help_text = "put it there"
+        if len(rooms) > 1:
+            help_text = "put them there"
         yield _warning(message, system.apps[0].span, help_text)
 
 
-def _elsewhere(task: Task, platform: Platform, place: Placement | None) -> Iterator[Diagnostic]:
-    if place is not None and platform.pool_of(place.processors[0]).kind != "cpu":
+def _elsewhere(task: Task, platform: Platform, place: Placement) -> Iterator[Diagnostic]:
+    if platform.pool_of(place.processors[0]).kind != "cpu":
         message = (
             f"`{task.name}` is mapped to `{place.processors[0]}`, but its code for HOPES runs on"
             " a CPU"
@@ -215,8 +215,8 @@ def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]
             f"`{app.name}` has a period but no source: HOPES would not release any task by time"
         )
         yield _warning(message, app.span, "it runs as fast as it can")
-    for task in (t for t in app.tasks if t.name in sources):
-        if not is_exact(app.period_ns / firings[task.name]):
+    for task in app.tasks:
+        if task.name in sources and not is_exact(app.period_ns / firings[task.name]):
             message = (
                 f"`{task.name}` fires every {app.period_ns / firings[task.name]} ns, but HOPES has"
                 " whole us only"

@@ -17,7 +17,8 @@ def hopes_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, st
     found: dict[str, str] = {}
     for name in names:
         base = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_") or "x"
-        base = f"n{base}" if base[0].isdigit() else base
+        if base[0].isdigit():
+            base = f"n{base}"
         made, count = base, 2
         while made.lower() in used:
             made, count = f"{base}_{count}", count + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ....model.application import Application, Channel, Port, Task
+from ....model.application import Application, Channel, Link, Port, Task, all_tasks
 from ....model.diagnostic import Diagnostic
 from ....model.system import System
 from .kept import KeptNames
@@ -57,22 +57,32 @@ def _ends(
     ends: dict[tuple[str, bool], NewestEnd] = {}
     gone: set[str] = set()
     for task in app.tasks:
-        if task.link is None or not task.link.latest:
+        link = task.link
+        if link is None or not link.latest:
             continue
-        channels = [c for c in app.channels if task.name in (c.source, c.destination)]
-        others = {_far(c, task.link.writes) for c in channels if not c.delay}
-        if len(channels) == 1 and others <= kept.newest and others:
-            gone.add(task.name)
-            (name, port), *_ = others
-            ends[task.link.name, task.link.writes] = NewestEnd(name, app.task(name).port(port))
+        replacing = _replacing(task, link, app, kept)
+        if replacing is None:
+            replacing = NewestEnd(task.name, port_of(task, link))
         else:
-            ends[task.link.name, task.link.writes] = NewestEnd(task.name, port_of(task))
+            gone.add(task.name)
+        ends[link.name, link.writes] = replacing
     left = replace(
         app,
         tasks=tuple(t for t in app.tasks if t.name not in gone),
         channels=tuple(c for c in app.channels if not {c.source, c.destination} & gone),
     )
     return left, ends
+
+
+def _replacing(task: Task, link: Link, app: Application, kept: KeptNames) -> NewestEnd | None:
+    """The port of code of HOPES that does the work of an end of a link; None if there is none."""
+    channels = [c for c in app.channels if task.name in (c.source, c.destination)]
+    if len(channels) != 1 or channels[0].delay:
+        return None
+    name, port = _far(channels[0], link.writes)
+    if (name, port) not in kept.newest:
+        return None
+    return NewestEnd(name, app.task(name).port(port))
 
 
 def _far(channel: Channel, writes: bool) -> tuple[str, str]:
@@ -82,33 +92,33 @@ def _far(channel: Channel, writes: bool) -> tuple[str, str]:
     return channel.destination, channel.destination_port
 
 
-def port_of(task: Task) -> Port:
-    """The port of an end that leads to the other app."""
-    assert task.link is not None
+def port_of(task: Task, link: Link) -> Port:
+    """The port of an end of a link that leads to the other app."""
     own = (*task.inputs, *task.outputs)[0]
-    return replace(own, name=PORT, direction="out" if task.link.writes else "in")
+    return replace(own, name=PORT, direction="out" if link.writes else "in")
 
 
 def refusals(system: System, kept: KeptNames, looks: tuple[Newest, ...]) -> Iterator[Diagnostic]:
     """Errors for code of HOPES that writes or reads the newest token at a port that is a queue now.
     `system` lacks the replaced ends."""
-    used = {(end.task, end.port.name) for look in looks for end in (look.source, look.destination)}
-    queues = {
-        end
-        for app in system.apps
-        for c in app.channels
-        for end in ((c.source, c.source_port), (c.destination, c.destination_port))
-    }
-    tasks = {t.name: t for a in system.apps for t in a.tasks}
+    used = set()
+    for look in looks:
+        for end in (look.source, look.destination):
+            used.add((end.task, end.port.name))
+    queues = set()
+    for app in system.apps:
+        for c in app.channels:
+            queues.add((c.source, c.source_port))
+            queues.add((c.destination, c.destination_port))
+    spans = {task.name: task.span for task in all_tasks(system.apps)}
     for name, port in sorted(kept.newest - (used - queues)):
-        if name in tasks:
-            file, what = (
-                kept.own[name].file.name,
-                "as a queue" if (name, port) in queues else "without an arrow",
-            )
+        if name in spans:
+            what = "without an arrow"
+            if (name, port) in queues:
+                what = "as a queue"
             message = (
-                f"`{name}` runs code of HOPES, `{file}`, which does not support its port `{port}`"
-                f" {what}"
+                f"`{name}` runs code of HOPES, `{kept.own[name].file.name}`, which does not support"
+                f" its port `{port}` {what}"
             )
             help_text = "join it with another app by `latest`, or give it code of your own"
-            yield Diagnostic("F736", message, tasks[name].span, help=help_text)
+            yield Diagnostic("F736", message, spans[name], help=help_text)

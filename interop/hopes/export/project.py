@@ -12,19 +12,20 @@ from fractions import Fraction
 from math import ceil
 from pathlib import Path
 
-from ....model.application import Application, Port, Task
+from ....model.application import Application, Port, Task, all_tasks
 from ....model.mapping import Placement
 from ....model.platform import Platform, Pool
 from ....model.system import System
 from ....model.times import FiringTime, Times
 from ..words import CANNOT, POLICIES
-from .graph import ExportedGraph, Run, folded, parts
+from .graph import ExportedGraph, Run, folded, parts, token_type
 from .kept import KeptNames
 from .names import FOLDERS, hopes_names
 from .newest import Newest
 
 #: The largest number in HOPES' generated code.
 MOST = 2**31 - 1
+_DIRECTIONS = {"in": "input", "out": "output"}
 #: Lengths of HOPES' units of time in ns, in the order in which they are tried.
 _UNITS = (("us", 10**3), ("ms", 10**6), ("s", 10**9))
 
@@ -165,34 +166,44 @@ class ProjectPlan:
     kept: KeptNames
 
 
-def project(
-    system: System,
-    looks: tuple[Newest, ...],
-    platform: Platform,
-    firings: Mapping[str, Mapping[str, int]],
-    placements: Mapping[str, Placement],
-    times: Times,
-    policy: str,
-    architecture: str,
-    kept: KeptNames,
-) -> ProjectPlan:
-    """The project of a system without refusals. Raises TooLong.
+@dataclass(frozen=True, slots=True)
+class PlacedSystem:
+    """A system without refusals, placed on a platform.
 
     `looks` is the result of `newest`, and `firings` are those of the folded apps.
     """
-    return _Project(
-        system, looks, platform, firings, placements, times, policy, architecture, kept
-    ).made()
 
-
-@dataclass(slots=True)
-class _Project:
     system: System
     looks: tuple[Newest, ...]
     platform: Platform
     firings: Mapping[str, Mapping[str, int]]
     placements: Mapping[str, Placement]
     times: Times
+
+    def processor(self, task: Task) -> str:
+        """The first one of its placement."""
+        return self.placements[task.name].processors[0]
+
+
+def project(placed: PlacedSystem, policy: str, architecture: str, kept: KeptNames) -> ProjectPlan:
+    """The project of a system. Raises TooLong."""
+    return _Project(placed, policy, architecture, kept).made()
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """A connected part of an app; `plain` is the folded app. `composite` is the wanted name of the
+    composite around it, empty for the only graph of a project."""
+
+    app: Application
+    plain: Application
+    part: ExportedGraph
+    composite: str
+
+
+@dataclass(slots=True)
+class _Project:
+    placed: PlacedSystem
     policy: str
     architecture: str
     kept: KeptNames
@@ -206,41 +217,33 @@ class _Project:
     processors: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def made(self) -> ProjectPlan:
+        system = self.placed.system
         elements = tuple(self._elements())
-        graphs = [
-            (a, folded(a), part, n)
-            for a in self.system.apps
-            for n, part in enumerate(self._parts(a), 1)
-        ]
+        graphs = self._graphs()
         several = len(graphs) > 1
-        # Composites have the names of their apps, so they come first.
-        composites = []
-        if several:
-            composites = [_numbered(app.name, n) for app, _, _, n in graphs]
-        self._name(composites, [part for _, _, part, _ in graphs])
+        self._name(graphs)
         self._name_ports()
-        lift = max(0, 1 - min((a.priority for a in self.system.apps), default=1))
-        for number, (app, plain, part, _) in enumerate(graphs):
-            parent = self.names[composites[number]] if several else ""
-            if several:
-                self._composite(app, parent, app.priority + lift)
-            self._part(app, plain, part, parent, app.priority + lift)
+        lift = max(0, 1 - min((a.priority for a in system.apps), default=1))
+        for graph in graphs:
+            parent, priority = self._parent(graph), graph.app.priority + lift
+            if parent:
+                self._composite(graph.app, parent, priority)
+            self._part(graph, parent, priority)
         self._newest()
         if not several and self.schedules:
             self.schedules = [ExportedSchedule(f"SDF_{len(self.tasks)}", self.schedules[0].orders)]
-        places: dict[str, tuple[str, int]] = {}
-        costs: dict[str, tuple[ExportedTime, ...]] = {}
-        for app in self.system.apps:
-            for task in app.tasks:
-                name = self.names[task.name]
-                places[name] = self.processors[self._processor(task)]
-                own = tuple(self._costs(task, elements))
-                if own:
-                    costs[name] = own
+        places = {}
+        costs = {}
+        for task in all_tasks(system.apps):
+            name = self.names[task.name]
+            places[name] = self.processors[self.placed.processor(task)]
+            own = tuple(self._costs(task, elements))
+            if own:
+                costs[name] = own
         return ProjectPlan(
-            self.kept.project or hopes_names([self.system.stem])[self.system.stem],
-            Path(self.system.path).name,
-            device_name(self.platform, self.kept),
+            self.kept.project or hopes_names([system.stem])[system.stem],
+            Path(system.path).name,
+            device_name(self.placed.platform, self.kept),
             self.architecture,
             several,
             tuple(self.tasks),
@@ -257,93 +260,127 @@ class _Project:
             self.kept,
         )
 
-    def _name(self, composites: list[str], parts: list[ExportedGraph]) -> None:
-        """Composites and tasks: kept names first; names inside a composite begin with that of the
-        composite."""
-        every = [t.name for a in self.system.apps for t in a.tasks]
-        kept = {name: self.kept.tasks[name] for name in every if name in self.kept.tasks}
-        for composite, part in zip(composites, parts, strict=False):
-            composites_of = {self.kept.around.get(task, "") for task in part.tasks}
-            only = composites_of.pop() if len(composites_of) == 1 else ""
-            if only and only not in kept.values():
-                kept[composite] = only
-            else:
-                kept = {name: hopes for name, hopes in kept.items() if name not in part.tasks}
-        self.names = hopes_names([c for c in composites if c not in kept], kept.values()) | kept
+    def _graphs(self) -> list[_Graph]:
+        """The connected parts of all apps. Raises TooLong."""
+        graphs = []
+        for app in self.placed.system.apps:
+            plain = folded(app)
+            for number, part in enumerate(self._parts(app, plain), 1):
+                graphs.append(_Graph(app, plain, part, _numbered(app.name, number)))
+        if len(graphs) == 1:
+            return [replace(graphs[0], composite="")]
+        return graphs
+
+    # -- names -------------------------------------------------------------------------------------
+    def _parent(self, graph: _Graph) -> str:
+        """The composite around a graph; empty for the only graph of a project."""
+        if graph.composite:
+            return self.names[graph.composite]
+        return ""
+
+    def _name(self, graphs: list[_Graph]) -> None:
+        """Composites, which have the names of their apps, and tasks: kept names first; names inside
+        a composite begin with that of the composite."""
+        kept = self._kept_names(graphs)
+        composites = [g.composite for g in graphs if g.composite and g.composite not in kept]
+        self.names = hopes_names(composites, kept.values()) | kept
         wanted = {}
-        for number, part in enumerate(parts):
-            for task in (t for t in part.tasks if t not in kept):
-                app, _, rest = task.partition(".")
-                around = self.names[composites[number]] if composites else app
-                wanted[task] = f"{around}.{rest}"
+        for graph in graphs:
+            for task in graph.part.tasks:
+                if task not in kept:
+                    app, _, rest = task.partition(".")
+                    wanted[task] = f"{self._parent(graph) or app}.{rest}"
         made = hopes_names(wanted.values(), self.names.values())
         self.names |= {task: made[name] for task, name in wanted.items()}
+
+    def _kept_names(self, graphs: list[_Graph]) -> dict[str, str]:
+        """The kept names of tasks and composites. If that of a composite is not kept, neither are
+        those of its tasks."""
+        kept = {}
+        for task in all_tasks(self.placed.system.apps):
+            if task.name in self.kept.tasks:
+                kept[task.name] = self.kept.tasks[task.name]
+        for graph in graphs:
+            if not graph.composite:
+                continue
+            around = {self.kept.around.get(task, "") for task in graph.part.tasks}
+            (name, *others) = around
+            if name and not others and name not in kept.values():
+                kept[graph.composite] = name
+            else:
+                kept = {flow: hopes for flow, hopes in kept.items() if flow not in graph.part.tasks}
+        return kept
 
     def _name_ports(self) -> None:
         """HOPES' code has a variable `TASK_PORT` for each: in a conflict, a port gets another
         name."""
-        every = [
-            (t, p.name) for a in self.system.apps for t in a.tasks for p in (*t.inputs, *t.outputs)
-        ]
+        ends = []
+        for task in all_tasks(self.placed.system.apps):
+            for port in (*task.inputs, *task.outputs):
+                ends.append((task.name, port.name))
         # that code fixes the names of its ports
-        every.sort(key=lambda end: end[0].name not in self.kept.own)
+        ends.sort(key=lambda end: end[0] not in self.kept.own)
         used: set[str] = set()
         renamed: dict[tuple[str, str], str] = {}
-        for task, port in every:
-            name, count = self.kept.port(task.name, port), 2
+        for flow, of_text in ends:
+            name, count = self.kept.port(flow, of_text), 2
             made = name
-            while f"{self.names[task.name]}_{made}" in used and task.name not in self.kept.own:
+            while f"{self.names[flow]}_{made}" in used and flow not in self.kept.own:
                 made, count = f"{name}_{count}", count + 1
-            used.add(f"{self.names[task.name]}_{made}")
+            used.add(f"{self.names[flow]}_{made}")
             if made != name:
-                renamed[task.name, port] = made
+                renamed[flow, of_text] = made
         self.kept = replace(self.kept, ports={**self.kept.ports, **renamed})
 
-    def _parts(self, app: Application) -> tuple[ExportedGraph, ...]:
-        places = {t.name: self._processor(t) for t in app.tasks}
-        means = {
-            t.name: float(time.mean_ns * t.phases)
-            for t in app.tasks
-            if (time := self.times.here(t.name)) is not None
-        }
-        return parts(folded(app), self.firings[app.name], places, means)
+    def _parts(self, app: Application, plain: Application) -> tuple[ExportedGraph, ...]:
+        places = {t.name: self.placed.processor(t) for t in app.tasks}
+        means = {}
+        for task in app.tasks:
+            time = self.placed.times.here(task.name)
+            if time is not None:
+                means[task.name] = float(time.mean_ns * task.phases)
+        return parts(plain, self.placed.firings[app.name], places, means)
 
     # -- the device --------------------------------------------------------------------------------
-    def _processor(self, task: Task) -> str:
-        """The first one of its placement."""
-        return self.placements[task.name].processors[0]
 
     def _elements(self) -> Iterator[ExportedElement]:
         """One element for all CPUs, because HOPES has no channels between two elements; and one for
         each other pool."""
-        cpus = [pool for pool in self.platform.pools if pool.kind == "cpu"]
-        others = [pool for pool in self.platform.pools if pool.kind != "cpu"]
-        one = cpus[0].name if len(cpus) == 1 else "cpu"
-        made = hopes_names([one, *(f"{pool.name}" for pool in others if pool.name != one)])
+        cpus = [pool for pool in self.placed.platform.pools if pool.kind == "cpu"]
+        others = [pool for pool in self.placed.platform.pools if pool.kind != "cpu"]
+        one = "cpu"
+        if len(cpus) == 1:
+            one = cpus[0].name
         kinds = {one: "cpu", **{pool.name: pool.kind for pool in others}}
-        names = {
-            name: self.kept.pools.get(name, (made[name], f"{made[name]}_{kind}"))
-            for name, kind in kinds.items()
-        }
-        name, type_ = names[one]
-        self.processors |= {
-            p: (name, i) for i, p in enumerate(p for pool in cpus for p in pool.processors)
-        }
-        yield ExportedElement(name, type_, sum(p.count for p in cpus), "CPU", one, _clocks(*cpus))
+        made = hopes_names(kinds)
+        names = {}
+        for name, kind in kinds.items():
+            names[name] = self.kept.pools.get(name, (made[name], f"{made[name]}_{kind}"))
+        element, type_ = names[one]
+        self._number(element, [p for pool in cpus for p in pool.processors])
+        count = sum(pool.count for pool in cpus)
+        yield ExportedElement(element, type_, count, "CPU", one, _clocks(*cpus))
         for pool in others:
-            name, type_ = names[pool.name]
-            self.processors |= {p: (name, i) for i, p in enumerate(pool.processors)}
+            element, type_ = names[pool.name]
+            self._number(element, pool.processors)
             yield ExportedElement(
-                name, type_, pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool)
+                element, type_, pool.count, "VIRTUAL", pool.kind.upper(), _clocks(pool)
             )
+
+    def _number(self, element: str, processors: Iterable[str]) -> None:
+        """Number the processors of an element."""
+        for number, processor in enumerate(processors):
+            self.processors[processor] = (element, number)
 
     def _costs(self, task: Task, elements: Iterable[ExportedElement]) -> Iterator[ExportedTime]:
         """The time of one firing of HOPES, rounded up; empty if none is known."""
-        known = self.times.of.get(task.name, {})
+        known = self.placed.times.of.get(task.name, {})
         if not known or task.resampling is not None or task.link is not None:
             return
         for element in elements:
-            kind = "cpu" if element.subcategory == "CPU" else element.model.lower()
+            kind = "cpu"
+            if element.subcategory != "CPU":
+                kind = element.model.lower()
             time = known.get(kind)
             if time is None:
                 yield ExportedTime(element.type, CANNOT, None)
@@ -354,8 +391,6 @@ class _Project:
 
     # -- tasks and channels ------------------------------------------------------------------------
     def _composite(self, app: Application, name: str, priority: int) -> None:
-        period = None if app.period_ns is None else in_hopes(app.period_ns)
-        deadline = None if app.deadline_ns is None else in_hopes(app.deadline_ns)
         self.tasks.append(
             XmlTask(
                 name,
@@ -365,8 +400,8 @@ class _Project:
                 name,
                 True,
                 True,
-                period,
-                deadline,
+                _in_hopes(app.period_ns),
+                _in_hopes(app.deadline_ns),
                 priority,
             )
         )
@@ -376,7 +411,7 @@ class _Project:
         port."""
         at = {task.name: n for n, task in enumerate(self.tasks)}
         outer: dict[tuple[str, str], str] = {}
-        for look in self.looks:
+        for look in self.placed.looks:
             ends = []
             for end in (look.source, look.destination):
                 port = replace(
@@ -411,15 +446,14 @@ class _Project:
         task = self.tasks[number]
         self.tasks[number] = replace(task, ports=(*task.ports, port))
 
-    def _part(
-        self, app: Application, plain: Application, part: ExportedGraph, parent: str, priority: int
-    ) -> None:
-        self._part_tasks(app, plain, part, parent, priority)
-        self.inner |= {c.name for c in part.inner}
-        for arrow in part.arrows:
+    def _part(self, graph: _Graph, parent: str, priority: int) -> None:
+        self._part_tasks(graph, parent, priority)
+        self.inner |= {c.name for c in graph.part.inner}
+        for arrow in graph.part.arrows:
             c = arrow.channel
             port = _port(
-                plain.task(c.source).port(c.source_port), self.kept.port(c.source, c.source_port)
+                graph.plain.task(c.source).port(c.source_port),
+                self.kept.port(c.source, c.source_port),
             )
             if arrow.held:
                 self.held.add(c.name)
@@ -435,30 +469,28 @@ class _Project:
                     arrow.initial,
                 )
             )
-        orders = (
-            ExportedOrder(*self.processors[p], tuple((self.names[t], n) for t, n in runs))
-            for p, runs in part.orders.items()
-        )
-        self.schedules.append(
-            ExportedSchedule(parent, tuple(sorted(orders, key=lambda o: (o.pool, o.number))))
-        )
+        orders = []
+        for processor, runs in graph.part.orders.items():
+            in_names = tuple((self.names[task], times) for task, times in runs)
+            orders.append(ExportedOrder(*self.processors[processor], in_names))
+        orders.sort(key=lambda o: (o.pool, o.number))
+        self.schedules.append(ExportedSchedule(parent, tuple(orders)))
 
-    def _part_tasks(
-        self, app: Application, plain: Application, part: ExportedGraph, parent: str, priority: int
-    ) -> None:
-        channels = [a.channel for a in part.arrows]
-        used = {(c.source, c.source_port) for c in channels}
-        used |= {(c.destination, c.destination_port) for c in channels}
-        delayed = {c.destination for c in (*channels, *part.inner) if c.delay}
-        firings = self.firings[app.name]
-        # A self-loop of a task is the task's code: no other task writes to it.
-        sources = {*part.tasks} if len(part.tasks) == 1 else unfed(app) & {*part.tasks}
+    def _part_tasks(self, graph: _Graph, parent: str, priority: int) -> None:
+        app, part = graph.app, graph.part
+        joined, delayed = _ends(part)
+        firings = self.placed.firings[app.name]
+        sources = _released_tasks(app, part)
         # If neither a source nor a composite is time-driven, no release starts a deadline.
-        timed = bool(parent) or bool(sources)
-        due = dues(app, part.tasks, firings) if timed else {}
+        due: dict[str, Fraction] = {}
+        if parent or sources:
+            due = dues(app, part.tasks, firings)
         for name in part.tasks:
-            task, summed = app.task(name), plain.task(name)
-            joined = [p for p in (*summed.inputs, *summed.outputs) if (name, p.name) in used]
+            task, summed = app.task(name), graph.plain.task(name)
+            ports = []
+            for port in (*summed.inputs, *summed.outputs):
+                if (name, port.name) in joined:
+                    ports.append(_port(port, self.kept.port(name, port.name)))
             hopes = self.names[name]
             self.tasks.append(
                 XmlTask(
@@ -470,15 +502,35 @@ class _Project:
                     False,
                     name in delayed or _is_stateful(task),
                     released(app, firings[name]) if name in sources else None,
-                    in_hopes(due[name]) if name in due else None,
+                    _in_hopes(due.get(name)),
                     priority,
-                    tuple(_port(p, self.kept.port(name, p.name)) for p in joined),
+                    tuple(ports),
                 )
             )
 
 
+def _ends(part: ExportedGraph) -> tuple[set[tuple[str, str]], set[str]]:
+    """The ports that channels join, and the tasks that read initial tokens."""
+    joined: set[tuple[str, str]] = set()
+    for arrow in part.arrows:
+        c = arrow.channel
+        joined |= {(c.source, c.source_port), (c.destination, c.destination_port)}
+    delayed = {a.channel.destination for a in part.arrows if a.channel.delay}
+    return joined, delayed | {c.destination for c in part.inner if c.delay}
+
+
+def _released_tasks(app: Application, part: ExportedGraph) -> set[str]:
+    """The tasks that time may release."""
+    # A self-loop of a task is the task's code: no other task writes to it.
+    if len(part.tasks) == 1:
+        return {*part.tasks}
+    return unfed(app) & {*part.tasks}
+
+
 def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name} {number}"
+    if number == 1:
+        return name
+    return f"{name} {number}"
 
 
 def _is_stateful(task: Task) -> bool:
@@ -497,7 +549,9 @@ def unfed(app: Application) -> set[str]:
 
 def released(app: Application, firings: int) -> Time | None:
     """The time between two firings of a source, in an app with a period."""
-    return None if app.period_ns is None else in_hopes(app.period_ns / firings)
+    if app.period_ns is None:
+        return None
+    return in_hopes(app.period_ns / firings)
 
 
 def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> dict[str, Fraction]:
@@ -509,7 +563,10 @@ def dues(app: Application, tasks: Iterable[str], firings: Mapping[str, int]) -> 
     if app.deadline_ns is None:
         return {}
     late = {t: (app.period_ns or 0) * (1 - Fraction(1, firings[t])) for t in tasks}
-    found = {t: app.deadline_ns - ns for t, ns in late.items() if app.deadline_ns > ns}
+    found = {}
+    for t, ns in late.items():
+        if app.deadline_ns > ns:
+            found[t] = app.deadline_ns - ns
     read = {c.source for c in app.channels}
     return {t: ns for t, ns in found.items() if t not in read} or found
 
@@ -520,6 +577,12 @@ def in_hopes(ns: Fraction) -> Time:
     return Time(max(1, int(ns / length)), metric)
 
 
+def _in_hopes(ns: Fraction | None) -> Time | None:
+    if ns is None:
+        return None
+    return in_hopes(ns)
+
+
 def is_exact(ns: Fraction) -> bool:
     """Can HOPES express it exactly?"""
     time = in_hopes(ns)
@@ -527,9 +590,8 @@ def is_exact(ns: Fraction) -> bool:
 
 
 def _port(port: Port, name: str) -> XmlPort:
-    assert port.type is not None
-    direction = "input" if port.direction == "in" else "output"
-    return XmlPort(name, direction, port.type.bytes, str(port.type), port.rates[0])
+    kind = token_type(port)
+    return XmlPort(name, _DIRECTIONS[port.direction], kind.bytes, str(kind), port.rates[0])
 
 
 def _us(ns: Fraction) -> int:
@@ -544,5 +606,7 @@ def _worst(time: FiringTime, phases: int) -> Fraction:
 
 def _clocks(*pools: Pool) -> tuple[int, ...]:
     """Whole MHz that all of the pools have."""
-    common = set.intersection(*(set(p.frequencies_hz) for p in pools)) if pools else set()
+    if not pools:
+        return ()
+    common = set.intersection(*(set(p.frequencies_hz) for p in pools))
     return tuple(int(hz / 10**6) for hz in sorted(common) if hz % 10**6 == 0 and hz)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
@@ -69,11 +69,7 @@ def again(
         others = there.others(valid, beside)
         if others:
             apps = there.then.loaded.system.apps, valid.loaded.system.apps
-            edits = renumbered(there.found, kept, *apps)
-            plan = {
-                **was,
-                **{str(path.relative_to(there.folder)): content for path, content in edits.items()},
-            }
+            plan = was | there.paths(renumbered(there.found, kept, *apps))
             with contextlib.suppress(Errors):
                 # without a fresh import, all differences are old ones
                 there = _project(valid, kept, beside, plan, work / "now")
@@ -95,24 +91,14 @@ def again(
                 " tasks"
             )
             return Diagnostic(ANEW, message, None, help=help_text, severity="warning")
-        plan = {
-            **plan,
-            **{
-                str(p.relative_to(there.folder)): content.encode() for p, content in changes.items()
-            },
-        }
+        plan = plan | there.paths({path: text.encode() for path, text in changes.items()})
         warnings = tuple(_absent(there.found, kept))
     changed = tuple(sorted(name for name, content in plan.items() if was.get(name) != content))
-    board, tasks = (
-        there.found.board,
-        {t.task: "_".join(filter(None, (t.full, t.role))) for t in kept.tasks},
-    )
-    graphs = (
-        there.found.graph,
-        *(t.graph for t in there.found.tasks.values() if t.graph is not None),
-    )
-    channels = sum(len(g.channels) for g in graphs)
-    device = board.device if board is not None else ""
+    tasks = {t.task: t.full_with_role for t in kept.tasks}
+    channels = sum(len(graph.channels) for graph in there.found.graphs())
+    device = ""
+    if there.found.board is not None:
+        device = there.found.board.device
     return Again(
         dict(sorted(plan.items())), kept.project, device, tasks, channels, changed, warnings
     )
@@ -126,6 +112,10 @@ class _There:
     texts: Path
     found: Understood
     then: Valid
+
+    def paths(self, changes: Mapping[Path, bytes]) -> Plan:
+        """Changed files by their paths in the project."""
+        return {str(path.relative_to(self.folder)): data for path, data in changes.items()}
 
     def others(self, valid: Valid, beside: Path) -> list[str]:
         """The differences of a text from its import."""
@@ -165,10 +155,14 @@ def _imported(
         found = understand(start, target.stem, HopesCollector(), choice)
         modes = [f"{task}={mode}" for task, mode in choice.modes.items()]
         import_(start, target, modes=modes, state=choice.state, device=choice.device)
-        own = target.with_name(text) if os.path.isfile(target.with_name(text)) else target
-        platform = (
-            "host" if found.board is None else str(target.with_name(f"{found.board.name}.flow"))
-        )
+        if os.path.isfile(target.with_name(text)):
+            own = target.with_name(text)
+        else:
+            own = target
+        if found.board is None:
+            platform = "host"
+        else:
+            platform = str(target.with_name(f"{found.board.name}.flow"))
         return found, check(own, platform=platform).require()
     except Errors as errors:
         raise not_kept(beside, f"holds no project: {errors.diagnostics[0].message}") from errors
@@ -195,15 +189,18 @@ def _pools(platform: Platform) -> set[tuple[str, str, int]]:
 def _others(now: Valid, then: Valid, here: Path, there: Path) -> Iterator[str]:
     """The differences of a text in the folder `here` from one in `there`."""
     ours, theirs = _parts(now.loaded.system, here), _parts(then.loaded.system, there)
-    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    for word, differing in (
-        ("other", [n for n in names if n in ours and n in theirs]),
-        ("new", [n for n in names if n not in theirs]),
-        ("gone", [n for n in names if n not in ours]),
-    ):
-        if differing:
-            verb = "is" if len(differing) == 1 else "are"
-            yield f"{listed(differing, 4)} {verb} {word}"
+    differing: dict[str, list[str]] = {"other": [], "new": [], "gone": []}
+    for name in {**ours, **theirs}:
+        if name not in theirs:
+            differing["new"].append(name)
+        elif name not in ours:
+            differing["gone"].append(name)
+        elif ours[name] != theirs[name]:
+            differing["other"].append(name)
+    for word, names in differing.items():
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            yield f"{listed(names, 4)} {verb} {word}"
 
 
 def _parts(system: System, folder: Path) -> dict[str, object]:
@@ -217,8 +214,10 @@ def _parts(system: System, folder: Path) -> dict[str, object]:
             app.priority,
             _bare((app.paths, app.variants), folder),
         )
-        found |= {t.name: (hashes.get(t.name), _bare(t, folder)) for t in app.tasks}
-        found |= {c.name: _bare(c, folder) for c in app.channels}
+        for t in app.tasks:
+            found[t.name] = (hashes.get(t.name), _bare(t, folder))
+        for c in app.channels:
+            found[c.name] = _bare(c, folder)
     if system.scenario is not None:
         found[system.scenario.name] = _bare(system.scenario, folder)
     return found
@@ -229,10 +228,7 @@ def _bare(value: object, folder: Path) -> object:
     if isinstance(value, Span):
         return None
     if is_dataclass(value):
-        said = ((f.name, getattr(value, f.name)) for f in fields(value) if f.name != "doc")
-        return type(value).__name__, *(
-            _path(v, folder) if name == "path" else _bare(v, folder) for name, v in said
-        )
+        return type(value).__name__, *_bare_fields(value, [f.name for f in fields(value)], folder)
     if isinstance(value, (tuple, list)):
         return tuple(_bare(v, folder) for v in value)
     if isinstance(value, dict):
@@ -240,5 +236,15 @@ def _bare(value: object, folder: Path) -> object:
     return value
 
 
+def _bare_fields(value: object, names: Iterable[str], folder: Path) -> Iterator[object]:
+    for name in names:
+        if name == "path":
+            yield _path(getattr(value, name), folder)
+        elif name != "doc":
+            yield _bare(getattr(value, name), folder)
+
+
 def _path(path: str, folder: Path) -> str:
-    return os.path.relpath(path, folder) if path else ""
+    if path:
+        return os.path.relpath(path, folder)
+    return ""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ....codegen.in_c import is_cpp
 from ....dsl.includes import c_includes
-from ....model.application import Task
+from ....model.application import Implementation, Task, all_tasks
 from ....model.diagnostic import Diagnostic, Note
 from ....model.files import read_bytes
 from ....model.system import System
@@ -48,36 +48,41 @@ class SourceUnit:
         )
 
 
+def code_in_c(task: Task) -> Implementation | None:
+    """The C code that the task runs; None if it does not run as C code."""
+    code = task.implementation_on("cpu")
+    if code is None or code.language != "c":
+        return None
+    if task.network is not None or task.resampling is not None:
+        return None
+    return code
+
+
 def in_c(task: Task) -> bool:
     """Does the task run as C code?"""
-    code = task.implementation_on("cpu")
-    return (
-        code is not None
-        and code.language == "c"
-        and task.network is None
-        and task.resampling is None
-    )
+    return code_in_c(task) is not None
 
 
 def units(system: System, own: Container[str] = ()) -> dict[str, SourceUnit]:
     """The C sources of all tasks, by the path that their implementations have, without those of
     tasks in `own`."""
     found: dict[str, list[Task]] = {}
-    for task in (t for a in system.apps for t in a.tasks if in_c(t) and t.name not in own):
-        code = task.implementation_on("cpu")
-        assert code is not None
-        found.setdefault(code.path, []).append(task)
+    for task in all_tasks(system.apps):
+        code = code_in_c(task)
+        if code is not None and task.name not in own:
+            found.setdefault(code.path, []).append(task)
     names = hopes_names([Path(p).stem for p in found])
-    return {
-        p: SourceUnit(
-            Path(os.path.abspath(p)),
-            f"flowc_{names[Path(p).stem]}.c",
-            f"{names[Path(p).stem]}.flow.h",
-            c_includes(Path(p)),
+    made = {}
+    for path, tasks in found.items():
+        name = names[Path(path).stem]
+        made[path] = SourceUnit(
+            Path(os.path.abspath(path)),
+            f"flowc_{name}.c",
+            f"{name}.flow.h",
+            c_includes(Path(path)),
             tuple(tasks),
         )
-        for p, tasks in found.items()
-    }
+    return made
 
 
 def refusals(
@@ -110,7 +115,9 @@ def refusals(
                 "rename it: without quotes and backslashes",
             )
         for other_task in unit.tasks:
-            yield from _two(other_task, unit, symbols)
+            code_of_task = code_in_c(other_task)
+            if code_of_task is not None:
+                yield from _two(other_task, code_of_task.symbol, unit, symbols)
 
 
 def _placed(
@@ -144,13 +151,12 @@ def _one(first: Path, second: Path) -> bool:
 
 
 def _two(
-    task: Task, unit: SourceUnit, symbols: dict[str, tuple[Path, Task]]
+    task: Task, symbol: str, unit: SourceUnit, symbols: dict[str, tuple[Path, Task]]
 ) -> Iterator[Diagnostic]:
-    code = task.implementation_on("cpu")
-    assert code is not None
-    path, other = symbols.setdefault(code.symbol, (unit.path, task))
+    """A function that another C file has as well."""
+    path, other = symbols.setdefault(symbol, (unit.path, task))
     if path != unit.path:
-        message = f"two C files have a function `{code.symbol}`, but HOPES makes one program"
+        message = f"two C files have a function `{symbol}`, but HOPES makes one program"
         note = Note(f"`{other.definition}` has one", other.span)
         yield Diagnostic("F723", message, task.span, notes=(note,), help="rename one of them")
 

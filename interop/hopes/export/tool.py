@@ -52,8 +52,11 @@ class Box:
 
     def at(self, port: str, outputs: bool) -> tuple[int, int]:
         """The point where an arrow meets a port."""
-        names = [p.name for p in (self.outputs if outputs else self.inputs)]
-        return self.x + (_WIDTH if outputs else 0), self.y + _PORT * (names.index(port) + 1)
+        x, ports = self.x, self.inputs
+        if outputs:
+            x, ports = self.x + _WIDTH, self.outputs
+        names = [p.name for p in ports]
+        return x, self.y + _PORT * (names.index(port) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,8 @@ def as_tool(
         elif kind in ("mapping", "profile"):
             found[f"{files}/{path}"] = content
         else:
-            found |= {
-                f"{PurePosixPath(files, name, 'CICTask', path)}": content
-                for name in wanted.get(path, {""})
-            }
+            for name in wanted.get(path, {""}):
+                found[f"{PurePosixPath(files, name, 'CICTask', path)}"] = content
     for level in levels:
         words = {"project": made, "level": level, "codes": codes, "width": _WIDTH}
         text = jinja.get_template("task.xml.j2").render(words)
@@ -115,9 +116,13 @@ def _wanted(
     """The levels that need a file, for files that may not be at the top alone."""
     found: dict[str, dict[str, None]] = {}
     for level in levels:
-        for task in (box.task for box in level.boxes.values() if not box.task.inside):
-            own = made.kept.own.get(task.flow)
-            names = [codes[task.flow]["file"]] if own is None else [path.name for path in own.files]
+        for box in level.boxes.values():
+            if box.task.inside:
+                continue
+            own = made.kept.own.get(box.task.flow)
+            names = [codes[box.task.flow]["file"]]
+            if own is not None:
+                names = [path.name for path in own.files]
             for name in names:
                 found.setdefault(name, {})[level.name] = None
     return found
@@ -127,37 +132,51 @@ def _levels(
     made: ProjectPlan, system: System, codes: Mapping[str, Mapping[str, Any]]
 ) -> list[_Level]:
     """The top first."""
-    top = _Level("")
-    levels = {"": top} | {t.name: _Level(t.name) for t in made.tasks if t.inside}
+    levels = {"": _Level("")}
+    for task in made.tasks:
+        if task.inside:
+            levels[task.name] = _Level(task.name)
     columns = dict(_columns(made, system))
     #: The position of the next box of a column, by level and column.
     free: dict[tuple[str, int], int] = {}
     inside = {(m.task, m.port): (m.child, m.child_port) for m in made.maps}
     for task in made.tasks:
-        level = levels[task.parent if made.several and not task.inside else ""]
+        level = levels[""]
+        if made.several and not task.inside:
+            level = levels[task.parent]
         column = columns.get(task.name, 0)
-        y = free.get((level.name, column), _TOP)
-        inputs = tuple(p for p in task.ports if p.direction == "input")
-        outputs = tuple(p for p in task.ports if p.direction == "output")
-        maps = tuple(
-            (p, _local(inside[task.name, p.name][0], task.name), inside[task.name, p.name][1])
-            for p in task.ports
-            if task.inside
+        box = Box(
+            _local(task.name, level.name),
+            task,
+            f"{task.name}/CICTask/task.xml" if task.inside else codes[task.flow]["file"],
+            _LEFT + _COLUMN * column,
+            free.get((level.name, column), _TOP),
+            tuple(p for p in task.ports if p.direction == "input"),
+            tuple(p for p in task.ports if p.direction == "output"),
+            tuple(_maps(task, inside)),
         )
-        name = _local(task.name, level.name)
-        file = f"{task.name}/CICTask/task.xml" if task.inside else codes[task.flow]["file"]
-        box = level.boxes[task.name] = Box(
-            name, task, file, _LEFT + _COLUMN * column, y, inputs, outputs, maps
-        )
-        free[level.name, column] = y + box.height + _BETWEEN
+        level.boxes[task.name] = box
+        free[level.name, column] = box.y + box.height + _BETWEEN
     _wire(made, levels)
     return list(levels.values())
+
+
+def _maps(
+    task: XmlTask, inside: Mapping[tuple[str, str], tuple[str, str]]
+) -> Iterator[tuple[XmlPort, str, str]]:
+    """The ports of a composite, with the task and the port inside that each leads to."""
+    if task.inside:
+        for port in task.ports:
+            child, child_port = inside[task.name, port.name]
+            yield port, _local(child, task.name), child_port
 
 
 def _wire(made: ProjectPlan, levels: Mapping[str, _Level]) -> None:
     """Draw each channel on its level: on the top if it joins two composites."""
     outer = {(m.child, m.child_port): (m.task, m.port) for m in made.maps}
-    parents = {t.name: t.parent if made.several else "" for t in made.tasks}
+    parents = {t.name: "" for t in made.tasks}
+    if made.several:
+        parents = {t.name: t.parent for t in made.tasks}
     for channel in made.channels:
         source = channel.source, channel.source_port
         destination = channel.destination, channel.destination_port
@@ -172,7 +191,9 @@ def _wire(made: ProjectPlan, levels: Mapping[str, _Level]) -> None:
 
 
 def _local(name: str, around: str) -> str:
-    return name.removeprefix(f"{around}_") if around else name
+    if around:
+        return name.removeprefix(f"{around}_")
+    return name
 
 
 def _columns(made: ProjectPlan, system: System) -> Iterator[tuple[str, int]]:
@@ -180,4 +201,6 @@ def _columns(made: ProjectPlan, system: System) -> Iterator[tuple[str, int]]:
     for app in system.apps:
         names = {t.name for t in app.tasks}
         for number, column in enumerate(layout(app).columns):
-            yield from ((made.names[name], number) for name in column if name in names)
+            for name in column:
+                if name in names:
+                    yield made.names[name], number

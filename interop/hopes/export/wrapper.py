@@ -7,7 +7,7 @@ values, old tokens of windows, and initial tokens that HOPES does not get.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -18,11 +18,12 @@ from ....codegen.in_c import c_name
 from ....codegen.sources import Sources
 from ....model.application import Application, Channel, FilePath, Implementation, Port, Task
 from ....model.types import DTYPES
+from .graph import token_type
 from .kept import KeptCode
 from .library import ExternalLibrary, has_code, is_called
 from .newest import PORT, port_of
 from .project import ProjectPlan
-from .sources import COMMON, SourceUnit, in_c
+from .sources import COMMON, SourceUnit, code_in_c
 
 
 def wrapped(
@@ -60,24 +61,28 @@ def wrapped(
     }
     if python is not None and is_called(task):
         return shown | _called(task, python, places)
-    code = task.implementation_on("cpu")
-    if code is None or not in_c(task):
+    code = code_in_c(task)
+    if code is None:
         return shown
     return shown | _in_c(task, code, units[code.path], places, data)
 
 
 def _ports(task: Task, app: Application, made: ProjectPlan) -> list[dict[str, Any]]:
     into = {c.destination_port: c for c in app.channels if c.destination == task.name}
-    read = {
-        c.source_port for c in app.channels if c.source == task.name and c.name not in made.inner
-    }
+    read = set()
+    for c in app.channels:
+        if c.source == task.name and c.name not in made.inner:
+            read.add(c.source_port)
     ports = [_input(p, task, into.get(p.name), made) for p in task.inputs]
     ports += [_port(p, task, p.name in read) for p in task.outputs]
     if task.link is not None:
-        ports.append(_port(port_of(task), task) | {"newest": True})
+        ports.append(_port(port_of(task, task.link), task) | {"newest": True})
     for port in ports:
         hopes = made.kept.port(task.name, port["name"])
-        port |= {"hopes": hopes, "said": hopes if hopes.isidentifier() else port["name"]}
+        port["hopes"] = hopes
+        port["said"] = port["name"]
+        if hopes.isidentifier():
+            port["said"] = hopes
     return ports
 
 
@@ -85,16 +90,25 @@ def _in_c(
     task: Task, code: Implementation, unit: SourceUnit, places: list[str], data: Sources
 ) -> dict[str, Any]:
     """A task that runs a function of its own in C."""
-    given = [(c_name(n), v) for n, v in task.parameters]
-    params = "&params" if given else "NULL"
+    given = []
+    files = []
+    for parameter_name, value in task.parameters:
+        name = c_name(parameter_name)
+        if isinstance(value, FilePath):
+            files.append((name, data.place("data", value.path)))
+        else:
+            given.append(f".{name} = {_value(value)}")
+    params = "NULL"
+    if task.parameters:
+        params = "&params"
     return {
         "headers": (COMMON, unit.header),
         "sources": (unit.source,),
         "beside": unit.beside,
         "code": f"{code.symbol} of {code.file}",
         "symbol": code.symbol,
-        "given": [f".{n} = {_value(v)}" for n, v in given if not isinstance(v, FilePath)],
-        "files": [(n, data.place("data", v.path)) for n, v in given if isinstance(v, FilePath)],
+        "given": given,
+        "files": files,
         "params": params,
         "state": bool(task.state),
         "call": f"{code.symbol}({', '.join(['state', *places, params])})",
@@ -121,10 +135,14 @@ def _called(task: Task, python: ExternalLibrary, places: list[str]) -> dict[str,
     """A task that the library runs."""
     function = python.functions[task.name]
     code = task.implementation_on("cpu") or task.reference
-    what = f"{code.symbol} of {code.file}" if code is not None else task.definition
+    what = task.definition
+    if task.network is not None:
+        what = f"network {task.definition}"
+    elif code is not None:
+        what = f"{code.symbol} of {code.file}"
     return {
         "headers": (COMMON, python.header),
-        "code": f"network {task.definition}" if task.network is not None else what,
+        "code": what,
         "function": function,
         "call": f"{function}_execute({', '.join(places)})",
         "ldflags": f"-lm {python.ldflags}",
@@ -136,33 +154,30 @@ def _value(value: object) -> str:
 
 
 def _port(port: Port, task: Task, joined: bool = True) -> dict[str, Any]:
-    assert port.type is not None
+    kind = token_type(port)
     rates = [port.rate(k) for k in range(task.phases)]
-    elements = prod(port.type.shape)
-    starts = [sum(rates[:k]) for k in range(task.phases)]
-    # Old tokens of a window are before the new ones, and those of the last firing before all of
-    # them.
-    offsets = [
-        port.kept + start + (rate - port.window if port.window else 0)
-        for start, rate in zip(starts, rates, strict=True)
-    ]
+    elements = prod(kind.shape)
+    offsets = [*_offsets(port, rates)]
     steps = {b - a for a, b in pairwise(offsets)}
     table: tuple[int, ...] = ()
     if task.phases == 1:
-        where = str(offsets[0] * elements) if offsets[0] else ""
+        where = str(offsets[0] * elements)
     elif len(steps) == 1 and offsets[0] == 0:
         where = f"k * {steps.pop() * elements}"
     else:
         where, table = f"at_{port.name}[k] * {elements}", tuple(offsets)
+    place = f"data_{port.name}"
+    if where != "0":
+        place += f" + {where}"
     return {
         "name": port.name,
-        "ctype": DTYPES[port.type.dtype][0],
+        "ctype": DTYPES[kind.dtype][0],
         "elements": elements,
         "tokens": sum(rates),
         "kept": port.kept,
         "reads": port.direction == "in",
         "joined": joined,
-        "place": f"data_{port.name} + {where}" if where else f"data_{port.name}",
+        "place": place,
         "table": table,
         "delay": 0,
         "held": False,
@@ -172,20 +187,38 @@ def _port(port: Port, task: Task, joined: bool = True) -> dict[str, Any]:
     }
 
 
+def _offsets(port: Port, rates: Iterable[int]) -> Iterator[int]:
+    """The first token that a firing sees, for each phase.
+
+    Old tokens of a window are before the new ones, and those of the last firing before all of them.
+    """
+    start = port.kept
+    for rate in rates:
+        if port.window:
+            yield start + rate - port.window
+        else:
+            yield start
+        start += rate
+
+
 def _input(port: Port, task: Task, channel: Channel | None, made: ProjectPlan) -> dict[str, Any]:
-    shown = _port(port, task, channel is not None and channel.name not in made.inner)
-    if channel is None or not channel.delay:
+    if channel is None:
+        return _port(port, task, joined=False)
+    inner = channel.name in made.inner
+    shown = _port(port, task, not inner)
+    if not channel.delay:
         return shown
-    assert port.type is not None
-    held, inner = channel.name in made.held, channel.name in made.inner
-    values = channel.values or (Fraction(0),)
-    exact = [int(v) if v.denominator == 1 else float(v) for v in values]
-    said = exact[:1] if len(set(exact)) == 1 else exact
+    exact: list[int | float] = []
+    for v in channel.values or (Fraction(0),):
+        exact.append(int(v) if v.denominator == 1 else float(v))
+    if len(set(exact)) == 1:
+        exact = exact[:1]
+    dtype = token_type(port).dtype
     return shown | {
         "delay": channel.delay,
-        "held": held,
+        "held": channel.name in made.held,
         "from": channel.source_port if inner else "",
-        "given": tuple(element(v, port.type.dtype) for v in said),
+        "given": tuple(element(v, dtype) for v in exact),
     }
 
 
@@ -193,14 +226,14 @@ def _copies(task: Task) -> list[str]:
     """The code of a resampling on an arrow, or of an end of `latest`, which copies tokens; other
     tasks have their own."""
     if task.link is not None:
-        source, target = ("in", PORT) if task.link.writes else (PORT, "out")
+        source, target = PORT, "out"
+        if task.link.writes:
+            source, target = "in", PORT
         return [f"memcpy(data_{target}, data_{source}, sizeof data_{target});"]
     what = task.resampling
     if what is None:
         return []
-    kind = task.inputs[0].type
-    assert kind is not None
-    elements = what.block * prod(kind.shape)
+    elements = what.block * prod(token_type(task.inputs[0]).shape)
     size = f"{elements} * sizeof *data_in"
     if what.word == "last":
         return [f"memcpy(data_out, data_in + {(what.count - 1) * elements}, {size});"]
