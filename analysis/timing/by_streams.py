@@ -237,7 +237,7 @@ class StreamSolver(FixedPoint):
             else:
                 previous = ends[lanes[number].jobs[-1]] - whole + jitter
             end = arrival = job.begin
-            if job.arrives is not None or not job.place:
+            if job.opens:
                 arrival = self.arrival(j, cluster)
                 if alive:
                     alive = [

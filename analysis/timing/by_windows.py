@@ -228,7 +228,7 @@ class WindowSolver(FixedPoint):
         for j in cluster.order:
             job = net.jobs[j]
             chains = alive[job.worker]
-            if job.arrives is not None or not job.place:
+            if job.opens:
                 arrival = self.arrival(j, cluster)
                 chains = [c for c in chains if job.arrives is None or c.end > job.arrives]
                 if all(c.start < arrival for c in chains):

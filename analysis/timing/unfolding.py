@@ -72,6 +72,7 @@ class Job:
     the same app before it in its worker that surely comes first. `begin` is the first release of
     the program, seen from the first round in which its iteration exists: a job that works behind
     others is idle before. `start` is the earliest time at which workers can have started by then.
+    A job `opens` where its worker may wait just before it: for others, or for the first release.
 
     `cost` is the worst case in units of time, one more where the last sub-task takes none.
     `arrives` is the earliest time at which release and waits let it start (None without any),
@@ -84,6 +85,7 @@ class Job:
     base: int
     begin: int
     start: int
+    opens: bool
     worker: int
     place: int
     cost: int
@@ -554,6 +556,7 @@ class _Unfolding:
             d.iteration * self.period[d.group],
             self._begin(d),
             self._start(d, jitter),
+            d.arrives is not None or self._is_first(d),
             d.lane,
             d.place,
             self.cost[d.group][d.task],
@@ -582,6 +585,14 @@ class _Unfolding:
         if self.whole is not None:
             before = max(self.period[d.group], self._int(self.groups[d.group].offset or 0))
         return self._begin(d) - before - jitter
+
+    def _is_first(self, d: _Draft) -> bool:
+        """Is a job in some round of the program the first of its worker? Those before it may work
+        more rounds behind."""
+        if not d.place:
+            return True
+        previous = self.drafts[self.lanes[d.lane][d.place - 1]]
+        return self._begin(previous) < self._begin(d)
 
     def _taken(self, group: int, task: int) -> tuple[int, tuple[Curved, ...]]:
         """What a firing always takes, and its curve."""
@@ -626,7 +637,7 @@ class _Unfolding:
 
 def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[BlockStream]:
     """The blocks of a worker, those of one shape together if that divides a round."""
-    starts = [n for n, j in enumerate(numbers) if n == 0 or jobs[j].arrives is not None]
+    starts = [n for n, j in enumerate(numbers) if jobs[j].opens]
     shapes: dict[tuple[object, ...], list[Block]] = {}
     for begin, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
         block = _block(numbers[begin:end], jobs)

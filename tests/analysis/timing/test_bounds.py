@@ -94,7 +94,6 @@ def test_an_end_lets_later_stages_come_earlier() -> None:
     assert (worst_cases(made).groups["L"] or 0) >= 51
 
 
-@pytest.mark.xfail(reason="the bound forgets that C.t starts with the program", strict=True)
 def test_the_first_round_may_be_the_worst() -> None:
     """`B.t` has nothing to do in the first round, so that `C.t` starts with the program, on an
     initial token, and `C.s` waits. Later `C.t` has ended before `C.s` is released.
