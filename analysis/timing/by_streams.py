@@ -243,6 +243,9 @@ class StreamSolver(FixedPoint):
                     alive = [
                         c for c in alive if job.arrives is None or c.start + c.window > job.arrives
                     ]
+                    if alive and not rivals[number].all and not rivals[number].losses:
+                        # Of chains that meet no others the one that ends last stays so.
+                        alive = [max(alive, key=lambda c: c.start + c.window)]
                     if all(c.start < arrival for c in alive):
                         alive.append(JobChain(j, arrival, 0, 0, self.ahead[j]))
                 else:

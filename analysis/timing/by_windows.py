@@ -132,6 +132,8 @@ class WindowSolver(FixedPoint):
         self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
         self.rivals = [self._rivals(i) for i in range(len(net.lanes))]
         self.slowing = [self._slowing(i) for i in range(len(net.lanes))]
+        #: Of chains that meet no others the one that ends last stays so.
+        self.disturbed = [bool(r or s) for r, s in zip(self.rivals, self.slowing, strict=True)]
         self.order = _Precedence(net)
         self.reach = [self._reach(i) for i in range(len(net.lanes))]
         self.notes: dict[int, WindowEnd] | None = None
@@ -231,6 +233,8 @@ class WindowSolver(FixedPoint):
             if job.opens:
                 arrival = self.arrival(j, cluster)
                 chains = [c for c in chains if job.arrives is None or c.end > job.arrives]
+                if chains and not self.disturbed[job.worker]:
+                    chains = [max(chains, key=lambda c: c.end)]
                 if all(c.start < arrival for c in chains):
                     chains.append(self._chain(j, arrival))
                 alive[job.worker] = chains
