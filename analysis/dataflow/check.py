@@ -13,6 +13,7 @@ from fractions import Fraction
 from ...model.application import Application, Channel
 from ...model.diagnostic import Diagnostic, Note, Severity
 from ...model.span import Span
+from ...model.stateless import could_overlap, overlap_advice
 from ...model.times import AppTimes
 from ...model.verdict import AppVerdicts, Verdict
 from .dependence import MOST_FIRINGS, DependencePath, arrivals, paths, spans
@@ -319,6 +320,8 @@ def _task_too_slow(
                 f"longer than the period of {_ms(period)}"
             )
             help_text = "its firings follow each other: ask for a longer period, or split the task"
+            if could_overlap(app, task):
+                help_text += f"; {overlap_advice(task)}"
             return Diagnostic("F211", message, task.span, help=help_text)
     return None
 
@@ -549,7 +552,8 @@ def measured_too_slow(
                 f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per"
                 f" iteration; {asked}"
             )
-            warnings.append(_may_miss(message, task.span))
+            advice = overlap_advice(task) if could_overlap(app, task) else ""
+            warnings.append(_may_miss(message, task.span, advice))
     total = sum(work.values())
     if not warnings and total > cores * period:
         message = (
@@ -560,5 +564,8 @@ def measured_too_slow(
     return warnings
 
 
-def _may_miss(message: str, span: Span | None) -> Diagnostic:
-    return Diagnostic("F211", message, span, help="expect missed deadlines", severity="warning")
+def _may_miss(message: str, span: Span | None, advice: str = "") -> Diagnostic:
+    help_text = "expect missed deadlines"
+    if advice:
+        help_text += f"; {advice}"
+    return Diagnostic("F211", message, span, help=help_text, severity="warning")
