@@ -13,12 +13,12 @@ from pathlib import Path
 from ...analysis.dataflow.check import with_measured_times
 from ...machines.host import HERE, Host
 from ...model.diagnostic import in_order
-from ...model.profile import Profile
-from ...model.times import times_of
+from ...model.times import Times, times_of
 from ...model.verdict import AppVerdicts
 from . import store
 from .check import Checked, TextsByPath, Valid, ValidScenario
 from .check import check as check_text
+from .few_samples import few_samples
 
 
 def check(
@@ -46,21 +46,24 @@ def _with_profile(checked: Checked) -> Checked:
         return checked
     valid = checked.require()
     profile, unused = store.read_profile(valid)
+    if profile is None:
+        return replace(checked, diagnostics=in_order((*checked.diagnostics, *unused)))
     states = dict(checked.states)
     if isinstance(valid, ValidScenario):
         for name, state in valid.states.items():
-            states[name] = replace(states[name], verdicts=_verdicts(state, profile))
+            own = times_of(state.system, state.platform, profile)
+            states[name] = replace(states[name], verdicts=_verdicts(state, own))
+    times = times_of(valid.system, valid.platform, profile)
     return replace(
         checked,
-        verdicts=_verdicts(valid, profile),
-        diagnostics=in_order((*checked.diagnostics, *unused)),
+        verdicts=_verdicts(valid, times),
+        diagnostics=in_order((*checked.diagnostics, *few_samples(valid, times))),
         states=states,
     )
 
 
-def _verdicts(valid: Valid, profile: Profile | None) -> dict[str, AppVerdicts]:
-    """The verdicts of all apps, with times as analyses have them."""
-    times = times_of(valid.system, valid.platform, profile)
+def _verdicts(valid: Valid, times: Times) -> dict[str, AppVerdicts]:
+    """The verdicts of all apps, with times of a profile."""
     verdicts = {}
     for app in valid.system.apps:
         verdicts[app.name] = with_measured_times(
