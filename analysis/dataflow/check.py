@@ -65,6 +65,8 @@ def with_measured_times(
     balance = repetition(app)
     rests_on = "by worst cases of the stored profile, no proof"
     verdict, _ = _schedulable(app, balance, worst)
+    if verdict == verdicts.schedulable:
+        return verdicts
     if verdict.holds is False:
         at_mean, _ = _schedulable(app, balance, mean)
         if at_mean.holds is False:

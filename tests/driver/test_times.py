@@ -167,6 +167,19 @@ def test_check_counts_with_measured_times_where_the_text_has_none(
     assert document["apps"]["P"]["measured"] == {"schedulable": holds, "reason": reason}
 
 
+def test_what_no_time_decides_is_not_said_to_be_measured(write: Write) -> None:
+    """Without a period latencies depend on the mapping, whatever tasks take."""
+    text = BOXES.format(period="", deadline="deadline 30 ms from a to b")
+    flow = write(text.replace("wcet 6 ms", "").replace("period ", ""))
+    before = flowc.check(flow, platform="board").verdicts
+    store_entries(flow, [Entry("P.a", "cpu", 6 * MS), Entry("P.b", "cpu", 6 * MS)])
+    assert flowc.check(flow, platform="board").verdicts == before
+    assert before["P"].schedulable.holds is None
+    store_entries(flow, [Entry("P.a", "cpu", 26 * MS), Entry("P.b", "cpu", 6 * MS)])
+    late = flowc.check(flow, platform="board").verdicts["P"].schedulable
+    assert (late.holds, late.measured) == (False, True)
+
+
 def test_check_says_why_it_does_not_count_with_a_profile(write: Write) -> None:
     flow = write(BOXES.format(period="20 ms", deadline="").replace("wcet 6 ms", ""))
     store_entries(flow, [Entry("P.a", "cpu", 6 * MS)])
