@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .driver.measure.measure import profile
     from .driver.show.analyze import analyze
     from .driver.solve.map import find_mapping as map
-    from .driver.text.check import check
+    from .driver.text.measured import check
     from .model.diagnostic import Errors
     from .model.system import System
 
@@ -52,7 +52,7 @@ _FACES = {
     "Errors": ("model.diagnostic", "Errors"),
     "analyze": ("driver.show.analyze", "analyze"),
     "build": ("driver.build.build", "build"),
-    "check": ("driver.text.check", "check"),
+    "check": ("driver.text.measured", "check"),
     "export": ("driver.exchange.export", "export"),
     "import_": ("driver.exchange.import_", "import_"),
     "map": ("driver.solve.map", "find_mapping"),

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ..model.scenario import Scenario, State, Transition
 
 
-def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str:
-    """States with their apps, and the transitions; `late` are apps that are late in a state on
-    every mapping."""
+def scenario_table(scenario: Scenario, late: Mapping[str, Mapping[str, str]]) -> str:
+    """States with their apps, and the transitions; `late` says of apps that are late in a state on
+    every mapping in which way."""
     from ..runtime.report import columns
 
     rows = [["state", "runs", "variants", "weight"]]
     for state in scenario.states:
         name = f"{state.name} (initial)" if state.name == scenario.initial else state.name
-        runs = [_run(app, app.name in late[state.name]) for app in state.apps]
+        runs = [_run(app, late[state.name].get(app.name)) for app in state.apps]
         weight = f"{float(state.weight):.0%}"
         rows.append([name, ", ".join(runs), _choices(state) or "-", weight])
     tables = [columns(rows, left=3)]
@@ -33,11 +33,11 @@ def scenario_table(scenario: Scenario, late: Mapping[str, Sequence[str]]) -> str
     return "\n\n".join(tables)
 
 
-def _run(app: Application, late: bool) -> str:
+def _run(app: Application, late: str | None) -> str:
     text = app.name
     if app.period_ns is not None:
         text += f" every {float(app.period_ns) / 1e6:g} ms"
-    return f"{text} (too late)" if late else text
+    return f"{text} ({late})" if late else text
 
 
 def _choices(state: State) -> str:

@@ -137,6 +137,7 @@ def _rows(
     yield "least period", period(analysis) + _ended(analysis, "period") + _asked(app, analysis)
     if analysis.critical_cycle:
         yield "", cycle(analysis)
+        yield from _overlap(app, analysis)
     if "latency" not in analysis.answered:
         return
     yield "latency", _latency(app, analysis, unit)
@@ -298,6 +299,15 @@ def cycle(analysis: Analysis, most: int = WIDEST) -> str:
     space = [h.channel for h in analysis.critical_cycle if h.kind == "space"]
     held = f" (space on {', '.join(dict.fromkeys(space))})" if space else ""
     return f"determined by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
+
+
+def _overlap(app: Application, analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """What would let firings overlap of the one task that determines the least period."""
+    from ..model.stateless import could_overlap, overlap_advice
+
+    names = cycle_tasks(analysis.critical_cycle)
+    if len(names) == 1 and could_overlap(app, app.task(names[0])):
+        yield "", overlap_advice(app.task(names[0]))
 
 
 def _latency(app: Application, analysis: Analysis, unit: bool) -> str:

@@ -22,8 +22,12 @@ MOST_TASKS = 12
 
 
 def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> int:
-    """Check a text: names, types, code, networks, rates, deadlock. Nothing is run."""
-    from ..driver.text.check import check as driver_check
+    """Check a text: names, types, code, networks, rates, deadlock. Nothing is run.
+
+    Where a profile is stored, its times say whether periods and deadlines can be kept, if no times
+    of the text do: no proof, and no error.
+    """
+    from ..driver.text.measured import check as driver_check
     from ._diagnostics import as_data
 
     checked = driver_check(file, platform=platform)
@@ -54,10 +58,13 @@ def _apps(checked: Checked) -> dict[str, Any]:
 
 
 def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
+    measured = verdicts.schedulable
+    by_profile = {"schedulable": measured.holds, "reason": measured.witness}
     return {
         "consistent": verdicts.consistent.holds,
         "deadlock_free": verdicts.deadlock_free.holds,
-        "schedulable": verdicts.schedulable.holds,
+        "schedulable": verdicts.schedulable.proved,
+        **({"measured": by_profile} if measured.measured else {}),
         "repetition": verdicts.repetition,
         **windows(app),
         "pace": {source: str(ns) for source, ns in verdicts.pace.items()},
@@ -87,10 +94,19 @@ def _print_verdicts(checked: Checked) -> None:
         for line in _verdicts_in_words(app, checked.verdicts[app.name]):
             print(line)
     if checked.system.scenario is not None:
-        late = {}
-        for name, state in checked.states.items():
-            late[name] = [app for app, verdicts in state.verdicts.items() if verdicts.impossible]
+        late = {name: _late(state) for name, state in checked.states.items()}
         print("\n" + scenario_table(checked.system.scenario, late))
+
+
+def _late(state: Checked) -> dict[str, str]:
+    """In which way apps are late in a state on every mapping."""
+    late = {}
+    for app, verdicts in state.verdicts.items():
+        if verdicts.impossible:
+            late[app] = "too late"
+        elif verdicts.schedulable.holds is False:
+            late[app] = "too late, as measured"
+    return late
 
 
 def _verdicts_in_words(app: Application, verdicts: AppVerdicts) -> Iterator[str]:

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 def profile(
     file: TextOrNetwork,
-    seconds: Annotated[float, typer.Option(help="How long to run the application.", min=0.1)] = 5.0,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            help="How long to run the application; longer while its times are not known well.",
+            min=0.1,
+        ),
+    ] = 5.0,
     layers: Annotated[
         bool, typer.Option("--layers", help="Also list the layers of networks.")
     ] = False,

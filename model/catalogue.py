@@ -422,6 +422,10 @@ CODES: dict[str, tuple[str, str]] = {
         "a page cannot be served",
         "`flowc view` listens on this machine only, at a port that is free; without `--port` it picks one.",
     ),
+    "F624": (
+        "a time rests on few firings",
+        "The first firing of a task is left out of a profile, as caches, buffers and threads make it slow; what is left are too few to decide by. `flowc profile` goes on for longer than it was asked to while tasks have fewer than five, within limits. This is a warning.",
+    ),
     "F640": (
         "the board cannot be reached",
         "flowc uses the `ssh` of this machine, with its configuration and agent. It asks for no password and accepts no unknown key, so `ssh BOARD true` has to work without a prompt first.",

@@ -8,10 +8,19 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`holds` is None when it is not decided; `witness` gives the reason in words."""
+    """`holds` is None when it is not decided; `witness` gives the reason in words.
+
+    If `measured`, times of a profile led to it: it holds for these, and proves nothing.
+    """
 
     holds: bool | None
     witness: str = ""
+    measured: bool = False
+
+    @property
+    def proved(self) -> bool | None:
+        """The same, None if measured times led to it."""
+        return None if self.measured else self.holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +39,5 @@ class AppVerdicts:
 
     @property
     def impossible(self) -> bool:
-        """True if one of the verdicts is no."""
-        return False in (self.consistent.holds, self.deadlock_free.holds, self.schedulable.holds)
+        """True if one of the verdicts is no, whatever tasks were measured to take."""
+        return False in (self.consistent.holds, self.deadlock_free.holds, self.schedulable.proved)

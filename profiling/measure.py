@@ -22,11 +22,7 @@ from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
 from .engines import build_engines
 from .identity import implementation_name
-
-#: First firings are slower (caches, lazy initialization): this share of a task's samples is
-#: dropped.
-WARM_UP = 0.2
-
+from .there.samples import warm
 
 #: A time in whole ns, and a count.
 _Whole = Annotated[int, Between(0, 1 << 62)]
@@ -145,7 +141,7 @@ def worst_case(samples: Sequence[int]) -> int:
 
 
 def _kept(samples: Sequence[int]) -> tuple[Sequence[int], float, float]:
-    kept = samples[int(len(samples) * WARM_UP) :]
+    kept = warm(samples)
     mean = sum(kept) / len(kept)
     return kept, mean, (sum((s - mean) ** 2 for s in kept) / len(kept)) ** 0.5
 

@@ -17,7 +17,7 @@ from .lifecycle import Interrupted, execute
 from .options import SETTINGS, Mistake, RunOptions, frames_of, parsed, require_no_states
 from .parameters import give
 from .program import Program
-from .report import build_of, report, table
+from .report import build_of, missed_deadlines, report, table
 from .run import Run
 from .shared_cells import STARTING
 from .status import LiveStatus, LogStatus, TerminalStatus
@@ -177,11 +177,13 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         delivered &= _write(measured, document, indent=1)
     wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
     delivered &= _print(table(document) + "\n" if wanted else "")
-    late = _late(program)
+    missed = ", ".join(missed_deadlines(document))
     if not good and run.failure is not None:
         complain(str(run.failure), run.failure.details)
-    elif options.fail_on_miss and late:
-        complain("deadlines were missed in %s" % ", ".join(late))
+    elif missed and options.fail_on_miss:
+        complain("deadlines were missed: %s" % missed)
+    elif missed and not options.quiet:
+        complain("warning: deadlines were missed: %s; --fail-on-miss makes it a failure" % missed)
     status = _status(program, options, good, received)
     return status if delivered else status or 1
 
@@ -226,17 +228,12 @@ def _executed(program: Program, options: RunOptions, shows: Sequence[Any]) -> bo
     return good
 
 
-def _late(program: Program) -> List[str]:
-    """The apps that have missed deadlines."""
-    return [app.name for app in program.apps if app.late()]
-
-
 def _status(program: Program, options: RunOptions, good: bool, received: Sequence[int]) -> int:
     if not good and program.run.failure is not None:
         return 1
     if received:
         return 128 + received[0]
-    return 1 if options.fail_on_miss and _late(program) else 0
+    return 1 if options.fail_on_miss and any(app.late() for app in program.apps) else 0
 
 
 def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:

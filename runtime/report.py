@@ -221,6 +221,24 @@ def _rate(app: App, seconds: float) -> Optional[float]:
     return round(app.frames / seconds, 2) if seconds else None
 
 
+def missed_deadlines(document: Dict[str, Any]) -> List[str]:
+    """Each app and each path that has missed deadlines, with how many of all."""
+    found = []
+    for name, app in document["apps"].items():
+        if app["deadline_misses"]:
+            complete = app["frames"] - app["skipped"]
+            found.append("%s %d of %d" % (name, app["deadline_misses"], complete))
+        for path in app["paths"]:
+            if path["deadline_misses"]:
+                missed = path["deadline_misses"], path["firings"]
+                found.append("%s %d of %d" % (_ends(path), *missed))
+    return found
+
+
+def _ends(path: Dict[str, Any]) -> str:
+    return "%s -> %s" % (path["source"], path["task"].partition(".")[2])
+
+
 #: A table: its heading, and its rows.
 Table = List[List[Any]]
 
@@ -268,9 +286,8 @@ def _paths_table(apps: Dict[str, Any]) -> Table:
     rows: Table = [["path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"]]
     for app in apps.values():
         for path in app["paths"]:
-            name = "%s -> %s" % (path["source"], path["task"].partition(".")[2])
             latency = _figures(path["latency_ms"])
-            rows.append([name, path["firings"], *latency, path["deadline_misses"]])
+            rows.append([_ends(path), path["firings"], *latency, path["deadline_misses"]])
     return rows
 
 

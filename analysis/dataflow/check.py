@@ -1,17 +1,20 @@
 """The three verdicts of every app, and the diagnostics they lead to.
 
 *Consistent*: rates balance. *Deadlock-free*: an iteration can complete. *Schedulable*: the period
-can be kept, as far as it can be known without a mapping.
+can be kept, as far as it can be known without a mapping. With measured times that is no proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from ...model.application import Application, Channel
 from ...model.diagnostic import Diagnostic, Note, Severity
 from ...model.span import Span
+from ...model.stateless import could_overlap, overlap_advice
+from ...model.times import AppTimes
 from ...model.verdict import AppVerdicts, Verdict
 from .dependence import MOST_FIRINGS, DependencePath, arrivals, paths, spans
 from .graph import Graph, GraphPart, cyclic_parts, graph_of, part
@@ -30,13 +33,9 @@ MOST_WITNESSES = 6
 
 
 def check(
-    app: Application, given: Mapping[str, tuple[Fraction, ...]] | None = None
+    app: Application, times: AppTimes | None = None
 ) -> tuple[AppVerdicts, tuple[Diagnostic, ...]]:
-    """Verdicts of one app, each with its witness.
-
-    `given` are worst-case times in ns, per phase or one for all, that hold instead of the declared
-    ones.
-    """
+    """Verdicts of one app, each with its witness; without `times`, by those that it declares."""
     undecided = Verdict(None, "not decided: rates do not balance")
     balance = repetition(app)
     if balance.conflict is not None:
@@ -47,9 +46,36 @@ def check(
     if live.holds is not True:
         schedulable = Verdict(live.holds, live.witness)
     else:
-        schedulable, late = _schedulable(app, balance, given or {})
+        schedulable, late = _schedulable(app, balance, times)
         faults += late
     return AppVerdicts(consistent, live, schedulable, balance.vector, _pace(app, balance)), faults
+
+
+def with_measured_times(
+    app: Application, verdicts: AppVerdicts, worst: AppTimes, mean: AppTimes
+) -> AppVerdicts:
+    """The same with what times of a profile say of the period and the deadlines, where those of the
+    text do not decide about them.
+
+    What worst cases forbid may well go right: only mean times that forbid it are a no.
+    """
+    runs = verdicts.consistent.holds and verdicts.deadlock_free.holds
+    if not runs or verdicts.schedulable.holds is not None or worst.source != "profile":
+        return verdicts
+    balance = repetition(app)
+    rests_on = "by worst cases of the stored profile, no proof"
+    verdict, _ = _schedulable(app, balance, worst)
+    if verdict == verdicts.schedulable:
+        return verdicts
+    if verdict.holds is False:
+        at_mean, _ = _schedulable(app, balance, mean)
+        if at_mean.holds is False:
+            rests_on, verdict = "at mean times of the stored profile, no proof", at_mean
+        else:
+            rests_on = "worst cases of the stored profile do not guarantee it"
+            verdict = replace(verdict, holds=None)
+    measured = replace(verdict, witness=f"{rests_on}: {verdict.witness}", measured=True)
+    return replace(verdicts, schedulable=measured)
 
 
 def _pace(app: Application, balance: Repetition) -> dict[str, Fraction]:
@@ -248,19 +274,22 @@ def _tokens(count: int, kind: str) -> str:
 
 
 def _schedulable(
-    app: Application, balance: Repetition, overriding: Mapping[str, tuple[Fraction, ...]]
+    app: Application, balance: Repetition, known: AppTimes | None
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
-    times = {t.name: overriding.get(t.name, t.wcet_ns) for t in app.tasks}
+    times = least_times = {t.name: t.wcet_ns for t in app.tasks}
+    if known is not None:
+        unknown: dict[str, tuple[Fraction, ...]] = dict.fromkeys(known.guessed, ())
+        times, least_times = known.ns | unknown, known.ns | known.least_ns | unknown
     if app.period_ns is None:
-        return _unpaced(app, balance, times)
+        return _unpaced(app, balance, least_times)
     period = app.period_ns
-    work = {name: _work(ns) * balance.vector[name] for name, ns in times.items() if ns}
-    slow = _task_too_slow(app, work, period)
+    slow = _task_too_slow(app, _all_work(balance, least_times), period)
     if slow is not None:
         return Verdict(False, slow.message), (slow,)
     # Unknown times count as 0: what is impossible then is impossible with any times.
-    least_times = {name: ns or (Fraction(0),) for name, ns in times.items()}
+    least_times = {name: ns or (Fraction(0),) for name, ns in least_times.items()}
     least = graph_of(app, balance.vector, least_times)
+    work = _all_work(balance, times)
     total = sum(work.values(), Fraction(0))
     sources = [least.names[t] for t in sources_and_sinks(least)[0]]
     one_is_enough = total <= period and _in_time(
@@ -275,6 +304,13 @@ def _schedulable(
     return _at_best(total, period, len(work) == len(app.tasks), one_is_enough), ()
 
 
+def _all_work(
+    balance: Repetition, times: Mapping[str, tuple[Fraction, ...]]
+) -> dict[str, Fraction]:
+    """What the firings of each task with a known time take in an iteration."""
+    return {name: _work(ns) * balance.vector[name] for name, ns in times.items() if ns}
+
+
 def _task_too_slow(
     app: Application, work: Mapping[str, Fraction], period: Fraction
 ) -> Diagnostic | None:
@@ -286,6 +322,8 @@ def _task_too_slow(
                 f"longer than the period of {_ms(period)}"
             )
             help_text = "its firings follow each other: ask for a longer period, or split the task"
+            if could_overlap(app, task):
+                help_text += f"; {overlap_advice(task)}"
             return Diagnostic("F211", message, task.span, help=help_text)
     return None
 
@@ -516,7 +554,8 @@ def measured_too_slow(
                 f"`{_short(task.name)}` was measured at {work[task.name] / 1e6:.3g} ms per"
                 f" iteration; {asked}"
             )
-            warnings.append(_may_miss(message, task.span))
+            advice = overlap_advice(task) if could_overlap(app, task) else ""
+            warnings.append(_may_miss(message, task.span, advice))
     total = sum(work.values())
     if not warnings and total > cores * period:
         message = (
@@ -527,5 +566,8 @@ def measured_too_slow(
     return warnings
 
 
-def _may_miss(message: str, span: Span | None) -> Diagnostic:
-    return Diagnostic("F211", message, span, help="expect missed deadlines", severity="warning")
+def _may_miss(message: str, span: Span | None, advice: str = "") -> Diagnostic:
+    help_text = "expect missed deadlines"
+    if advice:
+        help_text += f"; {advice}"
+    return Diagnostic("F211", message, span, help=help_text, severity="warning")

@@ -20,6 +20,7 @@ from ...model.times import Times, times_of
 from ..plan.program import places
 from ..text import store
 from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
+from ..text.few_samples import few_samples
 from ..text.notebook_result import NotebookResult
 from .alternatives import VariantComparison, compared
 
@@ -107,7 +108,8 @@ def analyze(
         raise Errors(checked.diagnostics) from None
     profile, stale = (None, ()) if is_network else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
-    diagnostics = (*_relevant(checked, request.overlap), *stale, *times.warnings(valid.tasks))
+    of_times = (*times.warnings(valid.tasks), *few_samples(valid, times))
+    diagnostics = (*_relevant(checked, request.overlap), *stale, *of_times)
     if noticed is not None:
         noticed(diagnostics, checked)
     if not valid.system.apps:

@@ -16,6 +16,7 @@ from ...model.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from ...model.mapping import GroupBound, Mapping
+    from ...model.verdict import Verdict
     from ..build.build import Built
     from ..execute.run import FinishedRun, Tested
     from ..measure.measure import Profiled
@@ -52,12 +53,16 @@ def diagnostics(found: Sequence[Diagnostic]) -> str:
     return table(["", "code", "place", "message", "help"], rows)
 
 
+def _in_words(verdict: Verdict) -> str:
+    return _WORDS[verdict.holds] + (", as measured" if verdict.measured else "")
+
+
 def checked(result: Checked) -> str:
     """The verdicts of every app."""
     rows = []
     for app in result.system.apps:
         v = result.verdicts[app.name]
-        verdicts = [_WORDS[x.holds] for x in (v.consistent, v.deadlock_free, v.schedulable)]
+        verdicts = [_in_words(x) for x in (v.consistent, v.deadlock_free, v.schedulable)]
         firings = ", ".join(f"{n.partition('.')[2]} {q}" for n, q in v.repetition.items())
         rows.append([app.name, len(app.tasks), len(app.channels), *verdicts, firings])
     heading = [

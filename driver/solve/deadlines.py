@@ -24,7 +24,8 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping
 from ...model.times import MARGIN, Times, too_optimistic
 from ...model.workload import WorkloadCurve, workload
-from ...profiling.measure import WARM_UP, MeasuredTimes, worst_case
+from ...profiling.measure import MeasuredTimes, worst_case
+from ...profiling.there.samples import warm
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
 from ...search.deadline.limits import Deadlines, Held, held, in_ms
@@ -304,7 +305,7 @@ def _exceeding(valid: Valid, times: Times, seen: MeasuredTimes) -> tuple[Diagnos
         if task is None or task.resampling is not None:
             continue
         time = times.here(name)
-        longest = max(samples[int(len(samples) * WARM_UP) :], default=0)
+        longest = max(warm(samples))
         if time is not None and time.from_text and longest > time.longest_ns:
             warnings.append(too_optimistic(task, time, longest))
     return tuple(warnings)

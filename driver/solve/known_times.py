@@ -16,6 +16,7 @@ from ..measure.band_costs import with_band_costs
 from ..measure.measure import measure, with_layers
 from ..text import store
 from ..text.check import Valid
+from ..text.few_samples import few_samples
 from .request import MapRequest
 
 
@@ -57,7 +58,8 @@ def known_times(valid: Valid, request: MapRequest, *, bands: bool) -> KnownTimes
             profile, unsaved = with_band_costs(valid, profile, request.report)
             warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)
-    warnings = (*warnings, *times.warnings(valid.tasks), *_unmeasured(valid, profile))
+    of_times = (*times.warnings(valid.tasks), *few_samples(valid, times))
+    warnings = (*warnings, *of_times, *_unmeasured(valid, profile))
     return KnownTimes(profile, times, warnings, measured)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, fields, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -24,7 +23,7 @@ from ...model.mapping import Mapping
 from ...model.platform import Platform
 from ...model.scenario import Scenario, StateOption
 from ...model.system import System
-from ...model.times import Times, times_of
+from ...model.times import times_of
 from ...model.verdict import AppVerdicts
 from ...passes import Staged, stage, with_transfers
 from ...passes.staged import BUILD_ONLY
@@ -400,7 +399,7 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     times = times_of(system, loaded.platform) if loaded.platform is not None else None
     verdicts = {}
     for app in system.apps:
-        verdicts[app.name], faults = check_app(app, _worst_ns(app, times))
+        verdicts[app.name], faults = check_app(app, None if times is None else times.app(app))
         diagnostics += _meaningful(faults, loaded)
     if loaded.unknown_platform is not None:
         diagnostics.append(loaded.unknown_platform)
@@ -424,18 +423,6 @@ def _staged(
     if has_errors(staged.diagnostics):
         return staged, staged.diagnostics
     return staged, (*staged.diagnostics, *warnings)
-
-
-def _worst_ns(app: Application, times: Times | None) -> dict[str, tuple[Fraction, ...]]:
-    """The known worst-case times of an app's tasks here, per phase or one for all."""
-    worst: dict[str, tuple[Fraction, ...]] = {}
-    if times is None:
-        return worst
-    for task in app.tasks:
-        time = times.here(task.name)
-        if time is not None:
-            worst[task.name] = time.worst_ns
-    return worst
 
 
 def _meaningful(faults: Sequence[Diagnostic], loaded: Loaded) -> Sequence[Diagnostic]:

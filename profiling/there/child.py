@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from .interpreter import Holding
+from .samples import Spread, go_on
 
 #: Seconds for the first frame.
 LONGEST_FRAME = 30.0
@@ -38,6 +39,7 @@ class _Times:
 
     def __init__(self) -> None:
         self.samples: dict[str, list[int]] = {}
+        self.spreads: dict[str, Spread] = {}
         self.holding: Holding | None = None
 
     def firing(
@@ -46,7 +48,11 @@ class _Times:
         if self.holding is not None:  # deliberate contention: no sample
             self.holding.fired(task.name)
             return
-        self.samples.setdefault(task.name, []).append((end - start) // group)
+        name, ns = task.name, (end - start) // group
+        if name not in self.samples:
+            self.samples[name], self.spreads[name] = [], Spread()
+        self.samples[name].append(ns)
+        self.spreads[name].add(ns)
 
     def release(self, *told: Any) -> None:
         """Not needed: the period gives the release of a source."""
@@ -183,10 +189,10 @@ class _Frames:
 class _Watch:
     """Ends a run when it has been watched for long enough: a thread of its own."""
 
-    def __init__(self, program: Any, seconds: float, holding: Optional[_Times]) -> None:
+    def __init__(self, program: Any, seconds: float, times: Optional[_Times]) -> None:
         self._program, self._seconds = program, seconds
-        #: What takes note of which task holds the interpreter, if that is to be measured.
-        self._holding = holding
+        #: The times of tasks, if these are to be measured, with who holds the interpreter.
+        self._times = times
         self._marks: list[_Frames] = []
         self._before = _Load()
         #: See `_Load`.
@@ -198,7 +204,8 @@ class _Watch:
         threading.Thread(target=self._stop_when_seen, daemon=True).start()
 
     def _stop_when_seen(self) -> None:
-        """Wait for the time, and until every app has finished a frame, within a limit."""
+        """Wait for the time, until every app has finished a frame, and until the times of tasks are
+        known, within limits."""
         program = self._program
         time.sleep(self._seconds * WARM_UP)
         self._marks.append(_Frames(program.apps))
@@ -210,12 +217,25 @@ class _Watch:
                 program.run.fail(self._failure("", "", None, reason))
                 return
             time.sleep(0.05)
+        if self._times is not None:
+            self._go_on(self._times, give_up)
         self._marks.append(_Frames(program.apps))
         self.delayed = self._before.delayed()
-        if self._holding is not None:
-            self._holding.holding = Holding()
-            self._holding.holding.watch(HOLDING)
+        if self._times is not None:
+            self._times.holding = Holding()
+            self._times.holding.watch(HOLDING)
         program.run.interrupts += 1
+
+    def _go_on(self, times: _Times, give_up: float) -> None:
+        """Wait until the times of tasks are known well enough, or that takes too long. The tasks of
+        apps whose streams have ended fire no more."""
+        begin = time.monotonic()
+        while True:
+            running = [f"{a.name}." for a in self._program.apps if a.done < a.limit]
+            worth = go_on(s for n, s in list(times.spreads.items()) if n.startswith(tuple(running)))
+            if time.monotonic() >= min(give_up, begin + worth * self._seconds):
+                return
+            time.sleep(0.05)
 
     def periods(self) -> dict[str, float]:
         """Mean time between frames in ns, by app."""

@@ -14,14 +14,16 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
+from ...analysis.dataflow.order import components
 from ...model.mapping import Mapping, NetworkPlan, Placement
+from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
 from . import greedy
 from .contest import Contest, ContestEntry
 from .design import Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
-from .problem import Divisible, Measure, Measurement, Problem, Progress
+from .problem import Divisible, Measure, Measurement, Problem, Progress, scale
 
 #: A Python task with this share of the work gets a process.
 HEAVY = 0.1
@@ -425,10 +427,26 @@ def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[
         f"`{busiest}` is the busiest processor: {design.load[busiest] / 1e6:.3g} ms per frame, "
         f"`{least}` has {design.load[least] / 1e6:.3g} ms"
     )
+    yield from _one_at_a_time(problem, design, busiest)
     for plan in design.mapping.networks:
         network = problem.networks.get(plan.task)
         if network is not None and len(plan.stages) > 1:
             yield from _largest_layers(problem, network, plan, busiest)
+
+
+def _one_at_a_time(problem: Problem, design: Design, busiest: str) -> Iterator[str]:
+    """Tasks with more to do than an even share of all work, which searches would share with the
+    other processors if the text said `stateless`."""
+    even = sum(design.load[p] for p in problem.cpus) / max(1, len(problem.cpus))
+    there = {p.task for p in design.mapping.placements if p.processors == (busiest,)}
+    for app in problem.apps:
+        fixed = {name for component in components(app) for name in component} | {*problem.pins}
+        for task in app.tasks:
+            work = scale(app) * problem.work_ns(app, task)
+            if task.name not in there - fixed or work <= even:
+                continue
+            if greedy.runs_without_interpreter(task) and could_overlap(app, task):
+                yield f"`{task.name}` takes {work / 1e6:.3g} ms of it: {overlap_advice(task)}"
 
 
 def _largest_layers(

@@ -531,3 +531,81 @@ def test_a_path_without_a_period_counts_from_the_start_of_its_source(write: Writ
         "3000000",
         1,
     )
+
+
+# -- one firing at a time --------------------------------------------------------------------------
+ONE_BY_ONE = """
+task Give {{ out x: float32[1]  wcet 1 ms  python "code.py:give" }}
+task Slow {{ in x: float32[1] {more}  out y: float32[1]  wcet 9 ms  {code} }}
+task Take {{ in y: float32[1]  wcet 1 ms  python "code.py:take" }}
+app A {{ {period}  give: Give  slow: Slow  take: Take   give -> slow.x  slow.y -> take  {loop} }}
+platform board {{ cpu core[2] }}
+"""
+ONE_BY_ONE_CODE = (
+    "def give(): return [1]\ndef slow(x): return x\ndef take(y): pass\n"
+    "class Slow:\n    def __call__(self, x): return x\n"
+)
+ONE_BY_ONE_C = '#include "slow.h"\nint slow(const float *x, float *y) { *y = *x; return 0; }\n'
+LOOP = {"more": "in z: float32[1]", "loop": "slow.y -> delay 1 -> slow.z"}
+ADVICE = (
+    "`stateless` in task `Slow`, if it keeps nothing between firings, would let them overlap on"
+    " several processors"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "helps"),
+    [
+        ('c "slow.c:slow"', {}, True),
+        ('c "slow.c:slow"  stateless', {}, False),
+        ('c "slow.c:slow"', LOOP, False),
+        ('c "slow.c:slow"  state count: int32', {}, False),
+        ('python "code.py:Slow"', {}, True),
+        ('python "code.py:slow"', {}, False),
+        ("", {}, False),
+    ],
+)
+def test_stateless_is_named_where_it_would_let_firings_overlap(
+    write: Write, tmp_path: Path, code: str, given: dict[str, str], helps: bool
+) -> None:
+    def text(period: str) -> Path:
+        wanted = {"period": period, "code": code, "more": "", "loop": ""} | given
+        return write(
+            ONE_BY_ONE.format(**wanted), code_py=ONE_BY_ONE_CODE, slow_c=ONE_BY_ONE_C, slow_h=""
+        )
+
+    shown = analyze(text(""), "--platform", "board").stdout
+    assert ("slow determines it" in shown) and (ADVICE in shown) == helps, shown
+    asked = flowc.check(text("period 5 ms"), platform="board")
+    late = [d for d in asked.diagnostics if d.code == "F211"]
+    if helps:
+        assert late[0].help == (
+            f"its firings follow each other: ask for a longer period, or split the task; {ADVICE}"
+        )
+    assert all(ADVICE not in d.help for d in late) != helps
+
+
+@pytest.mark.parametrize("promise", ["", "stateless"])
+def test_stateless_is_named_by_the_reasons_for_a_mapping(write: Write, promise: str) -> None:
+    """By predictions alone: nothing runs, so nothing depends on this machine."""
+    code = f'c "slow.c:slow"  {promise}'
+    text = ONE_BY_ONE.format(period="", code=code, more="", loop="")
+    text = re.sub(r"wcet \d ms", "", text)
+    flow = write(text, code_py=ONE_BY_ONE_CODE, slow_c=ONE_BY_ONE_C, slow_h="")
+    store_profile(flow, {"A.slow": 9_000_000, "A.give": 1_000_000, "A.take": 1_000_000}, "board")
+    words = ["map", str(flow), "--platform", "board", "--no-measure", "--explain"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "is the busiest processor" in done.stdout
+    assert (f"`A.slow` takes 9 ms of it: {ADVICE}" in done.stdout) == (not promise), done.stdout
+
+
+def test_a_build_names_stateless_beside_a_measured_time_that_is_too_long(
+    write: Write, tmp_path: Path
+) -> None:
+    code = 'python "code.py:Slow"'
+    text = ONE_BY_ONE.format(period="period 5 ms", code=code, more="", loop="")
+    flow = write(re.sub(r"wcet \d ms", "", text), code_py=ONE_BY_ONE_CODE)
+    store_profile(flow, {"A.slow": 9_000_000}, "board")
+    built = flowc.build(flow, tmp_path / "out", platform="board")
+    assert [d.help for d in built.diagnostics] == [f"expect missed deadlines; {ADVICE}"]

@@ -129,8 +129,8 @@ def test_each_step_is_taken_once(
 
 
 FACES = {
-    "check": ("text.check", "check", "check"),
-    "load": ("text.check", "check", "check"),
+    "check": ("text.measured", "check", "check"),
+    "load": ("text.check", "check", ""),  # there is no such verb
     "analyze": ("show.analyze", "analyze", "analyze"),
     "export": ("exchange.export", "export", "export"),
     "import_": ("exchange.import_", "import_", "import"),
@@ -159,9 +159,11 @@ def test_python_and_the_command_line_call_the_same_function(
         assert getattr(flowc, face) is called
     with pytest.raises(Errors, match="called"):
         getattr(flowc, face)(flow)
-    done = CliRunner().invoke(app, [verb, str(flow)])
-    assert done.exit_code == 1 and "called" in done.stderr
-    assert calls == [flow, flow]
+    assert calls == [flow]
+    if verb:
+        done = CliRunner().invoke(app, [verb, str(flow)])
+        assert done.exit_code == 1 and "called" in done.stderr
+        assert calls == [flow, flow]
 
 
 def test_every_verb_of_the_python_face_is_tried() -> None:

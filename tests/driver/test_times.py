@@ -3,6 +3,7 @@ contradicts another."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -126,6 +127,82 @@ def test_only_measured_times_let_map_decide_and_are_no_verdict_of_the_text(write
     assert [status(verb, flow) for verb in ("check", "analyze", "map")] == [0, 0, 1]
     store_entries(flow, [Entry("P.a", "cpu", 4 * MS), Entry("P.b", "cpu", 6 * MS)])
     assert [status(verb, flow) for verb in ("check", "analyze", "map")] == [0, 0, 0]
+
+
+def said_of(flow: Path) -> tuple[int, str]:
+    """The exit status of `check`, and what it says of periods and deadlines."""
+    done = CliRunner().invoke(app, ["check", str(flow), "--platform", "board"])
+    (line,) = (line for line in done.output.splitlines() if "schedulable" in line)
+    return done.exit_code, re.sub(" +", " ", line.strip())
+
+
+@pytest.mark.parametrize(
+    ("period", "deadline", "a", "b", "says"),
+    [
+        ("20 ms", "", (6, 6), (6, 6), "yes by worst cases of the stored profile, no proof: one processor is enough: 12 ms of work in 20 ms"),
+        ("10 ms", "deadline 30 ms", (6, 6), (6, 6), "not decided by worst cases of the stored profile, no proof: 12 ms of work in 10 ms: it depends on the mapping"),
+        ("5 ms", "deadline 50 ms", (6, 6), (1, 1), "no at mean times of the stored profile, no proof: `a` takes 6 ms per iteration, longer than the period of 5 ms"),
+        ("20 ms", "deadline 10 ms", (6, 6), (6, 6), "no at mean times of the stored profile, no proof: on any mapping `b` may end 12 ms after the release of an iteration: the deadline is 10 ms"),
+        ("5 ms", "deadline 50 ms", (2, 6), (1, 1), "not decided worst cases of the stored profile do not guarantee it: `a` takes 6 ms per iteration, longer than the period of 5 ms"),
+    ],
+)  # fmt: skip
+def test_check_counts_with_measured_times_where_the_text_has_none(
+    write: Write, period: str, deadline: str, a: tuple[int, int], b: tuple[int, int], says: str
+) -> None:
+    """Each task with its mean and its worst case in ms. None of it is an error: nothing is proved."""
+    flow = write(BOXES.format(period=period, deadline=deadline).replace("wcet 6 ms", ""))
+    unknown = "not decided times are not known: give `wcet`, or map and measure"
+    assert said_of(flow) == (0, f"schedulable {unknown}")
+    entries = []
+    for name, (mean, worst) in (("P.a", a), ("P.b", b)):
+        entries.append(Entry(name, "cpu", worst * MS, mean * MS))
+    store_entries(flow, entries)
+    assert said_of(flow) == (0, f"schedulable {says}")
+    done = CliRunner().invoke(app, ["check", str(flow), "--platform", "board", "--json"])
+    document = json.loads(done.stdout)
+    verdict, reason = re.split(" (?=by|at|worst)", says, maxsplit=1)
+    holds = {"yes": True, "no": False, "not decided": None}[verdict]
+    assert document["ok"] and document["diagnostics"] == []
+    assert document["apps"]["P"]["schedulable"] is None
+    assert document["apps"]["P"]["measured"] == {"schedulable": holds, "reason": reason}
+
+
+def test_what_no_time_decides_is_not_said_to_be_measured(write: Write) -> None:
+    """Without a period latencies depend on the mapping, whatever tasks take."""
+    text = BOXES.format(period="", deadline="deadline 30 ms from a to b")
+    flow = write(text.replace("wcet 6 ms", "").replace("period ", ""))
+    before = flowc.check(flow, platform="board").verdicts
+    store_entries(flow, [Entry("P.a", "cpu", 6 * MS), Entry("P.b", "cpu", 6 * MS)])
+    assert flowc.check(flow, platform="board").verdicts == before
+    assert before["P"].schedulable.holds is None
+    store_entries(flow, [Entry("P.a", "cpu", 26 * MS), Entry("P.b", "cpu", 6 * MS)])
+    late = flowc.check(flow, platform="board").verdicts["P"].schedulable
+    assert (late.holds, late.measured) == (False, True)
+
+
+def test_check_says_why_it_does_not_count_with_a_profile(write: Write) -> None:
+    flow = write(BOXES.format(period="20 ms", deadline="").replace("wcet 6 ms", ""))
+    store_entries(flow, [Entry("P.a", "cpu", 6 * MS)])
+    (warning,) = flowc.check(flow, platform="board").diagnostics
+    assert warning.code == "F607" and warning.message.endswith("has no times of `P.b`")
+    # what the text decides needs no profile
+    flow.write_text(BOXES.format(period="20 ms", deadline=""))
+    checked = flowc.check(flow, platform="board")
+    assert checked.diagnostics == () and not checked.verdicts["P"].schedulable.measured
+
+
+def test_check_counts_with_measured_times_in_each_state(write: Write) -> None:
+    flow = write(
+        BOXES.format(period="20 ms", deadline="").replace("wcet 6 ms", "")
+        + "scenario S { event tick  initial state Slow { run P }"
+        "  state Fast { run P period 4 ms }  Slow -> Fast on tick }"
+    )
+    store_entries(flow, [Entry("P.a", "cpu", 6 * MS), Entry("P.b", "cpu", 6 * MS)])
+    checked = flowc.check(flow, platform="board")
+    holds = {name: part.verdicts["P"].schedulable.holds for name, part in checked.states.items()}
+    assert holds == {"Slow": True, "Fast": False} and not checked.impossible
+    done = CliRunner().invoke(app, ["check", str(flow), "--platform", "board"])
+    assert done.exit_code == 0 and "P every 4 ms (too late, as measured)" in done.output
 
 
 @pytest.mark.parametrize(("cpu", "gpu", "kind"), [(8 * MS, 2 * MS, "gpu"), (2 * MS, 8 * MS, "cpu")])
@@ -364,10 +441,19 @@ def test_every_verb_counts_with_the_same_numbers(
     }
     assert {kind: t.longest_ns for kind, t in times.of["A.both"].items()} == wanted
 
-    # check knows the text only.
-    checked = flowc.check(flow, platform="board")
-    witness = checked.verdicts["A"].schedulable.witness
-    assert witness == "times are not known: give `wcet`, or map and measure"
+    # check: no time of the text decides, what was measured does.
+    verdict = flowc.check(flow, platform="board").verdicts["A"].schedulable
+    assert (verdict.holds, verdict.proved, verdict.measured) == (
+        True if wanted else None,
+        None,
+        bool(wanted),
+    )
+    if wanted:
+        work = wanted.get("gpu" if pin == "volta" else "cpu", wanted.get("gpu")) or 0
+        ms = f"{float(work + 500 * US) / 1e6:.6g} ms"
+        assert verdict.witness.endswith(f"one processor is enough: {ms} of work in 100 ms")
+    else:
+        assert verdict.witness == "times are not known: give `wcet`, or map and measure"
 
     # analyze, show and export: where it is placed.
     (at,) = place(valid, times).of("A.both")
@@ -423,6 +509,8 @@ def contradictions(flow: Path, platform: str, search: str = "auto") -> Iterator[
     if not mapped.late:
         if not checks:
             yield "map says schedulable, and check refuses"
+        if _late_as_measured(flow, platform):
+            yield "map says schedulable, and check says no, as measured"
         if analyzed.refused:
             yield "map says schedulable, and analyze refuses"
         again = analyze(flow, platform=platform, seconds=1.0)
@@ -435,6 +523,12 @@ def contradictions(flow: Path, platform: str, search: str = "auto") -> Iterator[
 
 def _possible(checked: Checked) -> bool:
     return checked.ok and not any(v.impossible for v in checked.verdicts.values())
+
+
+def _late_as_measured(flow: Path, platform: str) -> bool:
+    checked = flowc.check(flow, platform=platform, mapped=False)
+    parts = [checked, *checked.states.values()]
+    return any(v.schedulable.holds is False for part in parts for v in part.verdicts.values())
 
 
 def _below(mapped: Answer, analyzed: Analyzed, when: str) -> Iterator[str]:

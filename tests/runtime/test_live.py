@@ -334,8 +334,20 @@ def test_missed_deadlines_can_be_a_failure(write: Write, tmp_path: Path) -> None
     out = build(write(text, t_py=CODE), tmp_path / "out")
     good, bad = run(out, "--frames", "5"), run(out, "--frames", "5", "--fail-on-miss")
     assert (good.returncode, bad.returncode) == (0, 1)
-    assert "deadlines were missed in A" in bad.stderr
-    assert run(out, "--frames", "5", "--fail-on-miss", "--full-speed").returncode == 0
+    how_many = "deadlines were missed: A 5 of 5"
+    assert bad.stderr.endswith(f"flowc: {how_many}\n")
+    assert good.stderr.endswith(f"flowc: warning: {how_many}; --fail-on-miss makes it a failure\n")
+    assert how_many not in run(out, "--frames", "5", "--quiet").stderr
+    in_time = run(out, "--frames", "5", "--fail-on-miss", "--full-speed")
+    assert in_time.returncode == 0 and "missed" not in in_time.stderr
+
+
+def test_missed_deadlines_of_paths_are_counted(write: Write, tmp_path: Path) -> None:
+    text = TASKS + (
+        "app A { deadline 1 ms from c to k   c: File every 2 ms  s: Slow  k: Keep   c -> s -> k }\n"
+    )
+    out = build(write(text, t_py=CODE), tmp_path / "out")
+    assert "warning: deadlines were missed: A.c -> k 5 of 5;" in run(out, "--frames", "5").stderr
 
 
 def test_paths_are_measured_from_the_newest_data(write: Write, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Entry:
     wcet_ns: int
     mean_ns: int | None = None
     estimated: bool = False
+    samples: int = 10
 
 
 def store_entries(flow: Path, entries: Iterable[Entry], platform: str = "board") -> None:
@@ -33,7 +34,7 @@ def store_entries(flow: Path, entries: Iterable[Entry], platform: str = "board")
     hashes = task_hashes(system)
     made = tuple(
         ProfileEntry(
-            e.kind, e.task, "", hashes[e.task], host_hash(), 10,
+            e.kind, e.task, "", hashes[e.task], host_hash(), e.samples,
             e.wcet_ns if e.mean_ns is None else e.mean_ns, 0, e.wcet_ns, e.wcet_ns, estimated=e.estimated,
         )
         for e in entries

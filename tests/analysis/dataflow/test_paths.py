@@ -18,6 +18,7 @@ from flowc.analysis.dataflow.liveness import Execution
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.throughput import least_period
 from flowc.model.application import PathDeadline
+from flowc.model.times import AppTimes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,6 +129,6 @@ def test_what_the_best_mapping_keeps_is_not_refused(seed: int) -> None:
         late = replace(
             app, period_ns=period, paths=(PathDeadline(way.source, way.sink, asked, app.span),)
         )
-        verdicts, told = check(late, times)
+        verdicts, told = check(late, AppTimes(times, "wcet"))
         assert ("F216" in [d.code for d in told]) == (asked < exact)
         assert verdicts.schedulable.holds in ((False,) if asked < exact else (True, None))

@@ -32,6 +32,7 @@ from flowc.analysis.timing.system import (
     needs,
 )
 from flowc.model.application import Application, PathDeadline
+from flowc.model.times import AppTimes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -252,7 +253,7 @@ def test_where_check_says_that_one_processor_is_enough_it_is(seed: int) -> None:
     if found is None:
         return
     app, vector, wcet = found
-    verdicts, told = check(app, {name: (ns,) for name, ns in wcet.items()})
+    verdicts, told = check(app, AppTimes({name: (ns,) for name, ns in wcet.items()}, "wcet"))
     made = TimedSystem((group_of(app, vector, wcet, "c"),), (CPU,))
     try:
         worst = bounds(made).groups[app.name]

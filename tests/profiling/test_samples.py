@@ -1,0 +1,141 @@
+"""Which samples of a profile count, and for how long a run goes on to get more of them."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import flowc
+import pytest
+from flowc.profiling.measure import worst_case
+from flowc.profiling.there.samples import (
+    CLOSE,
+    DEVIATIONS,
+    FEWEST,
+    FOR_MEANS,
+    FOR_SAMPLES,
+    Spread,
+    go_on,
+    warm,
+)
+
+from builds import Write
+from drawn import MS, Entry, store_entries
+
+COLD = 85 * MS
+
+
+def spread_of(samples: list[int]) -> Spread:
+    spread = Spread()
+    for ns in samples:
+        spread.add(ns)
+    return spread
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(1, 1), (2, 1), (5, 4), (6, 5), (9, 8), (10, 8), (100, 80)]
+)
+def test_the_first_firings_are_left_out(count: int, kept: int) -> None:
+    samples = [COLD, *range(1, count)]
+    assert list(warm(samples)) == samples[count - kept :]
+    assert (worst_case(samples) < COLD) == (count > 1)
+
+
+def test_the_spread_is_that_of_all_samples_but_the_first() -> None:
+    rng = random.Random(1)
+    samples = [rng.randrange(10**6, 10**7) for _ in range(500)]
+    half = DEVIATIONS * statistics.stdev(samples) / math.sqrt(len(samples))
+    spread = spread_of([COLD, *samples])
+    assert spread.width == pytest.approx(half / statistics.mean(samples), rel=1e-9)
+    assert (spread.count, spread.total) == (500, sum(samples))
+
+
+STEADY = [COLD, *[20 * MS] * FEWEST]
+WILD = [COLD, *[10 * MS, 30 * MS] * FEWEST]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "worth"),
+    [
+        ([], 0.0),
+        ([STEADY], 0.0),
+        ([STEADY, [COLD]], math.inf),
+        ([STEADY, STEADY[:-1]], FOR_SAMPLES),
+        ([STEADY, WILD], FOR_MEANS),
+        ([STEADY, [0] * 10], 0.0),
+        # its share of all time is small, so it decides nothing
+        ([[100 * ns for ns in STEADY], WILD], 0.0),
+    ],
+)
+def test_a_run_goes_on_while_something_is_not_known(tasks: list[list[int]], worth: float) -> None:
+    assert go_on(map(spread_of, tasks)) == worth
+    assert spread_of(STEADY).width <= CLOSE < spread_of(WILD).width
+
+
+def test_a_cold_first_firing_does_not_decide(write: Write) -> None:
+    """It takes longer than the whole run was to take; those after it do nothing."""
+    code = (
+        "import time\n"
+        "class Read:\n"
+        "    cold = True\n"
+        "    def __call__(self, n):\n"
+        "        time.sleep(1.0 if self.cold else 0.0)\n"
+        "        self.cold = False\n"
+        "        return n\n"
+        "def page(): return 1\n"
+        "def show(m): pass\n"
+    )
+    flow = write(
+        'task Page { out n: int64  python "t.py:page" }\n'
+        'task Read { in n: int64  out m: int64  python "t.py:Read" }\n'
+        'task Show { in m: int64  python "t.py:show" }\n'
+        "app A { p: Page  r: Read  s: Show  p -> r -> s }\n",
+        t_py=code,
+    )
+    entries = {e.subject: e for e in flowc.profile(flow, seconds=0.1).entries}
+    assert entries["A.r"].mean_ns < 500 * MS and entries["A.r"].samples >= 1
+
+
+# -- what is said of too few -----------------------------------------------------------------------
+OCR = """
+task Page {{ out page  {wcet} }}
+task Read {{ in page  wcet 1 ms }}
+app Ocr {{ period 2 s  page: Page  read: Read  page -> read }}
+platform board {{ cpu core[2] }}
+{mapping}
+"""
+FEW = ("F624", "the times of `Ocr.page` rest on fewer than 5 firings each")
+
+
+@pytest.mark.parametrize(
+    ("samples", "wcet", "mapping", "told"),
+    [
+        (1, "", "", True),
+        (FEWEST - 1, "", "", True),
+        (FEWEST, "", "", False),
+        # the text decides about periods, and the mean that was measured about throughput
+        (1, "wcet 2 ms", "", True),
+        (1, "", "Ocr.page -> core[0] wcet 2 ms", False),
+    ],
+)
+def test_times_of_few_firings_are_named(
+    write: Write, samples: int, wcet: str, mapping: str, told: bool
+) -> None:
+    pins = f"mapping on board {{ {mapping} }}" if mapping else ""
+    flow = write(OCR.format(wcet=wcet, mapping=pins))
+    store_entries(
+        flow,
+        [Entry("Ocr.page", "cpu", 3 * MS, samples=samples), Entry("Ocr.read", "cpu", MS)],
+    )
+    for found in (
+        flowc.analyze(flow, platform="board").diagnostics,
+        flowc.map(flow, platform="board", measure=False, budget=0.02).diagnostics,
+    ):
+        few = [d for d in found if d.code == "F624"]
+        assert [(d.code, d.message) for d in few] == ([FEW] if told else [])
+        if told:
+            assert few[0].help == (
+                "`flowc profile --platform board --seconds 1` measures more of them, if the"
+                " stream is that long"
+            )
