@@ -76,6 +76,7 @@ class StreamSolver(FixedPoint):
         # about offsets.
         self.careful = [c.offset is not None for c in net.clusters]
         self.limit = LONGEST * max((c.round for c in net.clusters), default=1)
+        self.curved = [any(net.jobs[j].curved for j in lane.jobs) for lane in net.lanes]
         self.arrivals = [j.ready for j in net.jobs]
         self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
         self.ahead = [0] * len(net.jobs)
@@ -239,18 +240,7 @@ class StreamSolver(FixedPoint):
             end = arrival = job.begin
             if job.opens:
                 arrival = self.arrival(j, cluster)
-                if alive:
-                    alive = [
-                        c for c in alive if job.arrives is None or c.start + c.window > job.arrives
-                    ]
-                    if alive and not rivals[number].all and not rivals[number].losses:
-                        # Of chains that meet no others the one that ends last stays so.
-                        alive = [max(alive, key=lambda c: c.start + c.window)]
-                    if all(c.start < arrival for c in alive):
-                        alive.append(JobChain(j, arrival, 0, 0, self.ahead[j]))
-                else:
-                    alive = [JobChain(j, arrival, 0, 0, self.ahead[j])]
-                chains[number] = alive
+                alive = chains[number] = self._opened(alive, j, arrival, rivals[number])
             for c in alive:
                 self._extend(c, j, rivals[number])
                 end = max(end, c.start + c.window)
@@ -267,6 +257,20 @@ class StreamSolver(FixedPoint):
             if alive and self._wrap(number, alive, rivals[number], whole, jitter, paths):
                 changed = True
         return changed
+
+    def _opened(
+        self, chains: list[JobChain], j: int, arrival: int, rivals: Rivals
+    ) -> list[JobChain]:
+        """The chains that still run when a job comes, and one that begins with it."""
+        arrives = self.net.jobs[j].arrives
+        alive = [c for c in chains if arrives is None or c.start + c.window > arrives]
+        alone = not rivals.all and not rivals.losses and not self.curved[self.net.jobs[j].worker]
+        if alive and alone:
+            # Of chains that meet no others the one that ends last stays so, without curves.
+            alive = [max(alive, key=lambda c: c.start + c.window)]
+        if all(c.start < arrival for c in alive):
+            alive.append(JobChain(j, arrival, 0, 0, self.ahead[j]))
+        return alive
 
     def _extend(self, chain: JobChain, j: int, rivals: Rivals) -> None:
         """One more job at the end of a chain."""

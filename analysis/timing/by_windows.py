@@ -132,8 +132,8 @@ class WindowSolver(FixedPoint):
         self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
         self.rivals = [self._rivals(i) for i in range(len(net.lanes))]
         self.slowing = [self._slowing(i) for i in range(len(net.lanes))]
-        #: Of chains that meet no others the one that ends last stays so.
-        self.disturbed = [bool(r or s) for r, s in zip(self.rivals, self.slowing, strict=True)]
+        #: Of chains that meet no others the one that ends last stays so, without curves.
+        self.alone = [self._is_alone(i) for i in range(len(net.lanes))]
         self.order = _Precedence(net)
         self.reach = [self._reach(i) for i in range(len(net.lanes))]
         self.notes: dict[int, WindowEnd] | None = None
@@ -188,6 +188,11 @@ class WindowSolver(FixedPoint):
             slowing.append((drag, lanes))
         return slowing
 
+    def _is_alone(self, number: int) -> bool:
+        """Does a worker meet no others, and takes each of its firings as long as it would alone?"""
+        curved = any(self.net.jobs[j].curved for j in self.net.lanes[number].jobs)
+        return not self.rivals[number] and not self.slowing[number] and not curved
+
     def _rival(self, number: int, other: int, cost: dict[int, int]) -> RivalLane:
         net = self.net
         starts = []
@@ -232,16 +237,21 @@ class WindowSolver(FixedPoint):
             chains = alive[job.worker]
             if job.opens:
                 arrival = self.arrival(j, cluster)
-                chains = [c for c in chains if job.arrives is None or c.end > job.arrives]
-                if chains and not self.disturbed[job.worker]:
-                    chains = [max(chains, key=lambda c: c.end)]
-                if all(c.start < arrival for c in chains):
-                    chains.append(self._chain(j, arrival))
-                alive[job.worker] = chains
+                chains = alive[job.worker] = self._opened(chains, j, arrival)
             changed |= self._run(j, chains, job.begin)
         for i, chains in alive.items():
             changed |= self._wrap(i, chains)
         return changed
+
+    def _opened(self, chains: list[WindowChain], j: int, arrival: int) -> list[WindowChain]:
+        """The chains that still run when a job comes, and one that begins with it."""
+        job = self.net.jobs[j]
+        alive = [c for c in chains if job.arrives is None or c.end > job.arrives]
+        if alive and self.alone[job.worker]:
+            alive = [max(alive, key=lambda c: c.end)]
+        if all(c.start < arrival for c in alive):
+            alive.append(self._chain(j, arrival))
+        return alive
 
     def _wrap(self, number: int, chains: list[WindowChain]) -> bool:
         """Let chains that are still running when the next round may begin run on into it."""

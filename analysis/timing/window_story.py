@@ -66,7 +66,7 @@ class WindowStory:
             last = max(mine, key=lambda j: ends[j] - jobs[j].base)
             note = self.notes[last]
             cause = self._cause(note)
-            window = ends[last] + note.rounds * self.cluster.round - note.start
+            start = note.start - note.rounds * self.cluster.round
             yield TaskBound(
                 system.groups[group].tasks[task].name,
                 system.groups[group].name,
@@ -75,8 +75,8 @@ class WindowStory:
                 self._ns(ends[last] - jobs[last].base),
                 self._ns(max(self._spread(j) for j in mine)),
                 "release" if cause is None else self._name(cause.job),
-                self._ns(ends[last] - window - jobs[last].base),
-                self._ns(window),
+                self._ns(start - jobs[last].base),
+                self._ns(note.end - start),
                 tuple(self._window(last, note)),
                 False,
             )
