@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 
 from .busy_window import ALWAYS, EventStream, Rivals, Tally, queued
 from .by_streams import JobEnd, StreamSolver
-from .terms import GroupResponse, Kind, PathResponse, TaskBound, Term
+from .terms import GroupResponse, Kind, PathResponse, TaskBound, Term, filled
 from .unfolding import Job, Unfolded
 from .whole_paths import PathShare, path_shares
 
@@ -35,68 +34,42 @@ class StreamStory:
     def group(self, number: int) -> GroupResponse:
         """The bounds of a group, with what they are made of."""
         group = self.net.system.groups[number]
-        path, terms = self.path(number)
+        jobs, ends = self.net.jobs, self.solution.ends
+        response = self.solution.response(number)
+        assert response is not None, "stories are of clusters with bounds"
+        names: tuple[str, ...] = ()
+        terms: tuple[Term, ...] = ()
+        sinks = [j for j in self._jobs(number) if jobs[j].sink]
+        if sinks:
+            last = max(sinks, key=lambda j: ends[j] - jobs[j].base)
+            names, terms = self._way(last, response)
         paths = []
         for n, latency in enumerate(self.solution.latencies(number)):
-            paths.append(PathResponse(group.paths[n], latency, self.latency(number, n)))
-        response = self.solution.response(number)
+            assert latency is not None, "stories are of clusters with bounds"
+            last, _ = max(self.net.paths[number][n], key=lambda x: ends[x[0]] - x[1])
+            paths.append(PathResponse(group.paths[n], latency, self._way(last, latency)[1]))
         due = None if group.due is None else Fraction(group.due)
-        return GroupResponse(group.name, response, due, "", path, terms, tuple(paths))
+        return GroupResponse(group.name, response, due, "", names, terms, tuple(paths))
 
-    def path(self, group: int) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-        """From the last end backwards: what each window began with, and what all of them are made
-        of."""
-        jobs, ends = self.net.jobs, self.solution.ends
-        sinks = [j for j in self._jobs(group) if jobs[j].sink]
-        return self._way(max(sinks, key=lambda j: ends[j] - jobs[j].base, default=None))
-
-    def latency(self, group: int, path: int) -> tuple[Term, ...]:
-        """What the longest latency of a path is made of: what leads to that end, without the time
-        before its data."""
-        jobs, ends = self.net.jobs, self.solution.ends
-        last, released = max(self.net.paths[group][path], key=lambda x: ends[x[0]] - x[1])
-        before = self._ns(released - jobs[last].base)
-        terms = []
-        for term in self._way(last)[1]:
-            spared = Fraction(0)
-            if term.kind == "release":
-                spared = max(Fraction(0), min(before, term.total))
-            before -= spared
-            total = term.total - spared
-            if total > 0 or not spared:
-                terms.append(replace(term, each=total / max(1, term.times), total=total))
-        if before:
-            source = self.net.system.groups[group].paths[path].source
-            terms.insert(0, Term("release", source, 1, -before, -before))
-        return tuple(terms)
-
-    def _way(self, here: int | None) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-        """From the end of a job backwards."""
+    def _way(self, here: int, length: Fraction) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+        """From the end of a job backwards to a release, `length` ns in all: the tasks that windows
+        begin with, and what they are made of."""
         ends = self.solution.ends
         names: list[str] = []
         terms: list[Term] = []
         whole = False
         seen: set[int] = set()
-        while here is not None and here not in seen:
+        before: int | None = here
+        while before is not None and before not in seen:
+            here = before
             seen.add(here)
             names.append(_name(self.net, here))
             note = self.worst[here]
             if not whole:
                 whole = note.end > ends[here]
-                terms[:0] = self._shares(here) if whole else self._window(here, note)
-            here = self._before(note)
-        return tuple(reversed(names)), tuple(terms)
-
-    def _window(self, j: int, note: JobEnd) -> Iterator[Term]:
-        """The terms of a window, and of what is before it if that is no other window."""
-        before = self._before(note)
-        end_before = 0
-        if before is not None:
-            end_before = self.solution.ends[before] - self.net.jobs[before].base
-        start = note.start - note.shift - self.net.jobs[j].base
-        if start > end_before:
-            yield self._term("release", _name(self.net, j), 1, start - end_before)
-        yield from self._terms(j, note)
+                terms[:0] = self._shares(here) if whole else self._terms(here, note)
+            before = self._before(note)
+        return tuple(reversed(names)), filled(terms, length, names[-1])
 
     def _shares(self, j: int) -> Iterator[Term]:
         """The terms of a bound over the whole path."""

@@ -5,6 +5,7 @@ Data only; times in ns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -20,7 +21,8 @@ class Term:
     queue limits them).
 
     `own` is the firing itself, `earlier` are firings of the same worker just before it, `release`
-    is the time until a later firing of a source is released, or by which releases are late,
+    is the time until a later firing of a source is released, or by which releases are late (less
+    than 0: what the others are made of began before the release that counts),
     `higher` and `equal` are groups by priority, `queue` is who is ahead on a FIFO processor,
     `contention` is time lost to another pool.
     """
@@ -72,8 +74,7 @@ class GroupResponse:
     lead to the end.
 
     `terms` are those of the windows on the path, or from where the bound over the whole path is
-    shorter, of that one. They add up to the response, but for windows that began before the
-    release, and what a bound that only grows while it is sought has grown too much.
+    shorter, of that one. They add up to the response.
     """
 
     group: str
@@ -110,3 +111,11 @@ class WorstCases:
 
     groups: dict[str, Fraction | None]
     paths: dict[str, tuple[Fraction | None, ...]]
+
+
+def filled(terms: Sequence[Term], length: Fraction, who: str) -> tuple[Term, ...]:
+    """Terms that add up to a length: what is missing was waited for the release of `who`."""
+    rest = length - sum(term.total for term in terms)
+    if not rest:
+        return tuple(terms)
+    return (Term("release", who, 1, rest, rest), *terms)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from .busy_window import Tally
 from .by_windows import Met, WindowChain, WindowEnd, WindowSolver
-from .terms import GroupResponse, Kind, PathResponse, TaskBound, Term
+from .terms import GroupResponse, Kind, PathResponse, TaskBound, Term, filled
 from .unfolding import JobWait
 
 
@@ -113,10 +113,7 @@ class WindowStory:
             names.append(self._name(here))
             terms[:0] = self._window(here, note)
             first, cause = note.first, self._cause(note)
-        rest = length - sum(term.total for term in terms)
-        if rest:
-            terms.insert(0, Term("release", self._name(first), 1, rest, rest))
-        return WindowPath(tuple(reversed(names)), tuple(terms))
+        return WindowPath(tuple(reversed(names)), filled(terms, length, self._name(first)))
 
     def _cause(self, note: WindowEnd) -> JobWait | None:
         """What the first job of a window waited for last; None for a release."""

@@ -428,8 +428,11 @@ def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[s
     home = {t.name: g.name for g in system.groups for t in g.tasks}
     own: dict[str, Fraction] = {}
     others: dict[tuple[str, str], list[Term]] = {}
+    before = Fraction(0)
     for term in terms:
-        if term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
+        if term.total < 0:
+            before -= term.total
+        elif term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
             own[term.who] = own.get(term.who, Fraction(0)) + term.total
         else:
             others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)
@@ -437,6 +440,8 @@ def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[s
         f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items()
     )
     yield f"  its own path takes {float(sum(own.values())) / 1e6:.2f} ms: {said}"
+    if before:
+        yield f"  {float(before) / 1e6:.2f} ms of this are before the release that counts"
     for (name, does), theirs in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
         parts = ", ".join(
             f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}"

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from flowc.analysis.timing.response_time import WorstCases, worst_cases
+from flowc.analysis.timing.response_time import worst_cases
 from flowc.analysis.timing.system import (
     Refused,
     TimedChannel,
@@ -22,6 +22,7 @@ from flowc.analysis.timing.system import (
     TimedTask,
     TimedWorker,
 )
+from flowc.analysis.timing.terms import WorstCases
 
 from event_simulator import Run, Seen, Stuck, Time, play, sources_of
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from flowc.analysis.timing.response_time import WorstCases, worst_cases
+from flowc.analysis.timing.response_time import bounds, worst_cases
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import (
     RoundFiring,
@@ -24,6 +24,7 @@ from flowc.analysis.timing.system import (
     TimedTask,
     TimedWorker,
 )
+from flowc.analysis.timing.terms import WorstCases
 
 import bound_failures
 from bound_failures import Failure, python_text, smallest, told
@@ -46,6 +47,21 @@ def test_no_combination_of_times_exceeds_a_bound(kind: str) -> None:
     found = enumerated(TINY[kind], range(4), independent=8)
     assert not found.refused
     assert not found.failures, told(smallest(found.failures[0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terms_add_up_to_the_bound(kind: str) -> None:
+    for seed in range(4):
+        made = random_program(random.Random(seed), replace(KINDS[kind], most_firings=12))
+        worst_case = worst_cases(made)
+        for name, group in bounds(made).groups.items():
+            assert group.response == worst_case.groups[name]
+            if group.response is not None:
+                assert sum(term.total for term in group.terms) == group.response
+            for path, latency in zip(group.paths, worst_case.paths[name], strict=True):
+                assert path.latency == latency
+                if path.latency is not None:
+                    assert sum(term.total for term in path.terms) == path.latency
 
 
 # -- the referee itself ----------------------------------------------------------------------------
