@@ -677,7 +677,8 @@ def test_pools_called_like_words_of_the_language_can_be_pinned_to(
     done = call("import", "Doorbell", "-o", "door.flow")
     assert done.exit_code == 0, done.stderr
     pools = flowc.check("door.flow", platform="door_board.flow")
-    assert pools.diagnostics == () and pools.platform is not None
+    assert {d.code for d in pools.diagnostics} == {"F607"}  # not all tasks have times there
+    assert pools.platform is not None
     (pool,) = (p for p in pools.platform.pools if p.kind == "cpu")
     assert word in pool.name
     # As the pins do, which name its processors.
