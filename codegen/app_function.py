@@ -114,7 +114,7 @@ class AppFunction:
             values["deadline"] = literal(app.deadline_ns)
         for channel in app.channels:
             values[_capacity_of(layout, channel)] = literal(channel.capacity)
-        for path in app.paths:
+        for path in (p for p in app.paths if p.newest):
             values[_deadline_of(layout, path)] = literal(path.deadline_ns)
         return values
 
@@ -152,7 +152,11 @@ class AppFunction:
     @property
     def paths(self) -> list[str]:
         """The lines that make the paths."""
-        return self._lines([[self._path(v, p) for p in app.paths] for v, app in self._versions])
+        versions = []
+        for layout, app in self._versions:
+            # Ages of data of other apps are measured in programs without states only.
+            versions.append([self._path(layout, p) for p in app.paths if p.newest])
+        return self._lines(versions)
 
     def call(self, layout: FunctionLayout) -> str:
         """Its call for a layout, with the pace of the app there in a comment."""

@@ -164,10 +164,7 @@ def deploy(
             app.priority,
             tuple(everything.tasks[t.name] for t in app.tasks),
             tuple(build.channel(app, c, threads.capacities[c.name]) for c in app.channels),
-            tuple(
-                DeployedPath(p.source, p.sink, p.newest, _exact(p.deadline))
-                for p in paths(app, repetition[app.name])
-            ),
+            tuple(_paths(app, repetition[app.name])),
         )
         for app in system.apps
     )
@@ -280,6 +277,14 @@ def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
         task.keep,
         task.on_error,
     )
+
+
+def _paths(app: Application, vector: MappingABC[str, int]) -> Iterator[DeployedPath]:
+    """What is measured: paths within the app, and the age of data that come from other apps."""
+    for path in paths(app, vector):
+        yield DeployedPath(path.source, path.sink, path.newest, _exact(path.deadline))
+    for chain in app.chains:
+        yield DeployedPath(chain.source, chain.sink, (), _exact(chain.deadline_ns))
 
 
 def _exact(time: Fraction | None) -> str | None:

@@ -51,11 +51,13 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         for worker in deployment.processors
     ]
     part = deployment.part
+    ages = [_path(p, task_ids) for app in deployment.apps for p in app.paths if not p.newest]
     text = jinja.get_template("python/main.py.j2").render(
         deployment=deployment,
         needs=needs,
         apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
         workers=workers,
+        ages=ages,
         words=words,
         part=part,
         crossings=[_crossing(c, task_ids) for c in part.crossings] if part else [],
@@ -70,6 +72,8 @@ def words_of(deployment: Deployment) -> list[str]:
         words |= code_of(task).words
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
+    if any(not path.newest for app in deployment.apps for path in app.paths):
+        words.add("Age")
     if deployment.part is not None:
         words.add("Transport")
     if deployment.scenario is not None:
@@ -116,7 +120,7 @@ def _app(app: DeployedApp, app_ids: Identifiers, task_ids: Identifiers) -> dict[
         "cuts": _cuts(app, task_ids),
         "tasks": [_task(t, task_ids) for t in app.tasks],
         "channels": [_channel(c, task_ids) for c in app.channels],
-        "paths": [_path(p, task_ids) for p in app.paths],
+        "paths": [_path(p, task_ids) for p in app.paths if p.newest],
     }
 
 

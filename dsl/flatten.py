@@ -67,6 +67,8 @@ class Flattener:
         self.networks: dict[str, s.NetworkDecl] = {}
         self.links: list[LossyArrow] = []
         self._paths: list[s.PathDeadlineDecl] = []
+        #: Deadlines of paths that begin in another app.
+        self.chains: list[s.PathDeadlineDecl] = []
         #: Names of tasks, and the next number behind each of the same stem, once there are links.
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
@@ -208,9 +210,12 @@ class Flattener:
                     "F001", f"`{item.to.text}` does not fit here", item.to.span, help=help_text
                 )
                 continue
-            value = self._time("deadline", item.value)
+            if self._is_elsewhere(item.source):
+                self.chains.append(item)
+                continue
+            value = self.deadline(item)
             ends = [
-                self._end(path, last) for path, last in ((item.source, False), (item.sink, True))
+                self.end(path, last) for path, last in ((item.source, False), (item.sink, True))
             ]
             if ends[0] is None or ends[1] is None or value is None:
                 continue
@@ -232,8 +237,18 @@ class Flattener:
             else:
                 yield PathDeadline(source.name, sink.name, value, item.span)
 
-    def _end(self, path: tuple[s.Element, ...], last: bool) -> Task | None:
-        """The task at an end of a path; of a network with `pre` and `post`, the outermost."""
+    def deadline(self, item: s.PathDeadlineDecl) -> Fraction | None:
+        """The time of a deadline; None after a fault."""
+        return self._time("deadline", item.value)
+
+    def _is_elsewhere(self, path: tuple[s.Element, ...]) -> bool:
+        """Does a path begin with something that is no instance of the app?"""
+        name = path[0].name.text
+        return len(path) > 1 and name not in self._units and name in self._context.names
+
+    def end(self, path: tuple[s.Element, ...], last: bool) -> Task | None:
+        """The task at an end of a path; of a network with `pre` and `post`, the outermost. None
+        after a fault."""
         name = f"{self.name}.{_written(path)}"
         for full in (f"{name}.post" if last else f"{name}.pre", name):
             if full in self._named:
@@ -243,7 +258,7 @@ class Flattener:
                 did_you_mean(_written(path), self._short) or f"there is {one_of(self._short)}"
             )
             if path[0].name.text in self._context.names:
-                help_text = "a path stays inside its app"
+                help_text = "a path ends in its own app; it may begin at `App.task` of another one"
             message = f"there is no task `{_written(path)}` in `{self.name}`"
             self._context.fault("F219", message, _span_of(path), help=help_text)
         return None

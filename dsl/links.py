@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
 
+from ..analysis.dataflow.chains import chain_ways
 from ..analysis.dataflow.repetition import repetition
-from ..model.application import Application, Channel, Link, Port, Task
+from ..model.application import Application, ChainDeadline, Channel, Link, Port, Task
 from ..model.diagnostic import Note
 from ..model.types import TensorType
 from . import syntax as s
@@ -31,7 +32,11 @@ def joined(
     made = [app.grown for app in growing.values()]
     for app in made:
         _may_skip(app, context)
-    return [_paced(app, context) for app in made]
+    made = [_paced(app, context) for app in made]
+    for flattener in flatteners:
+        for item in flattener.chains:
+            made = _chained(made, item, flattener, known, context)
+    return made
 
 
 class _Growing:
@@ -185,6 +190,47 @@ def _write(
     app.channels.append(
         Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span)
     )
+
+
+# -- chains ----------------------------------------------------------------------------------------
+def _chained(
+    apps: list[Application],
+    item: s.PathDeadlineDecl,
+    reader: Flattener,
+    known: dict[str, Flattener],
+    context: Context,
+) -> list[Application]:
+    """The apps with a deadline of a path that leads from one of them to another."""
+    name = item.source[0].name.text
+    writer = known.get(name)
+    sink, value = reader.end(item.sink, True), reader.deadline(item)
+    if writer is None or writer is reader:
+        context.fault("F219", f"`{name}` is no other app", item.source[0].name.span)
+        return apps
+    source = writer.end(item.source[1:], False)
+    if source is None or sink is None or value is None:
+        return apps
+    if source.inputs:
+        help_text = "a deadline counts from the release of a source"
+        context.fault("F219", f"`{source.name}` is no source", item.span, help=help_text)
+        return apps
+    ways = chain_ways(apps, source.name, sink.name)
+    if not ways:
+        message = f"no arrows lead from `{source.name}` to `{sink.name}`"
+        help_text = "`latest` and `drop` join two apps: name a task that gets its data"
+        context.fault("F219", message, item.span, help=help_text)
+        return apps
+    parts: dict[str, dict[tuple[str, str], None]] = {}
+    for way in ways:
+        for part in way:
+            parts.setdefault(part.app, {})[part.entry, part.exit] = None
+    chain = ChainDeadline(source.name, sink.name, value, item.span)
+    made = []
+    for app in apps:
+        own = tuple(dict.fromkeys((*app.parts, *parts.get(app.name, ()))))
+        ending = (*app.chains, chain) if app.name == reader.name else app.chains
+        made.append(replace(app, parts=own, chains=ending))
+    return made
 
 
 # -- periods ---------------------------------------------------------------------------------------

@@ -370,11 +370,24 @@ class PathDeadline:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainDeadline:
+    """From the release of the newest data of `source`, a task of another app, that a firing of
+    `sink` uses, to its end: the *age* of these data, over all mailboxes on the way."""
+
+    source: str
+    sink: str
+    deadline_ns: Fraction
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows.
 
-    `deadline_ns` is the declared deadline; `paths` have deadlines of their own. Larger `priority` =
-    more urgent. `variants` are the instances of networks with variants, each with the selected one.
+    `deadline_ns` is the declared deadline; `paths` have deadlines of their own, and so have
+    `chains` that end here. `parts` are where chains lead through the app: the task at which one
+    enters, and the one with which it leaves. Larger `priority` = more urgent. `variants` are the
+    instances of networks with variants, each with the selected one.
     """
 
     name: str
@@ -387,6 +400,8 @@ class Application:
     span: Span
     paths: tuple[PathDeadline, ...] = ()
     variants: tuple[tuple[str, str], ...] = ()
+    chains: tuple[ChainDeadline, ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
 
     @property
     def windows(self) -> dict[str, Port]:

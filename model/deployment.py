@@ -74,7 +74,8 @@ class DeployedTask:
 @dataclass(frozen=True, slots=True)
 class DeployedPath:
     """From a source to a task; `newest`: for each firing of the task in an iteration, the source's
-    newest firing that it depends on."""
+    newest firing that it depends on. Empty where the source is in another app: then the age of its
+    data is measured."""
 
     source: str
     sink: str

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .adapt import Cut as Cut
     from .adapt import Front as Front
     from .adapt import Variant as Variant
+    from .age import Age as Age
     from .bands import Bands as Bands
     from .channel import Channel as Channel
     from .code import C as C
@@ -63,6 +64,7 @@ FACES = {
     "Link": "link",
     "Event": "control",
     "Control": "control",
+    "Age": "age",
     "App": "graph",
     "Back": "adapt",
     "Bands": "bands",

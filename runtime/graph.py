@@ -188,17 +188,29 @@ class Path:
 
     def ended(self, firing: int, time_ns: int) -> None:
         """A firing of the sink is over."""
-        task = self.sink
-        number = (
-            firing // task.per_iteration * self.source.per_iteration
-            + self.newest[firing % task.per_iteration]
-        )
+        number = self.number(firing)
         if number >= 0:
-            latency = time_ns - self.source.releases[number % len(self.source.releases)]
-            self.tell((latency,))
-            tracer = task.app.run.tracer
-            if tracer is not None and self.deadline is not None and latency > int(self.deadline):
-                tracer.late(self, firing, latency, time_ns)
+            release = self.source.releases[number % len(self.source.releases)]
+            self.took(firing, time_ns - release, time_ns)
+
+    def number(self, firing: int) -> int:
+        """The newest firing of the source behind a firing of the sink; below 0: initial tokens."""
+        per_iteration = self.sink.per_iteration
+        iteration = firing // per_iteration
+        return iteration * self.source.per_iteration + self.newest[firing % per_iteration]
+
+    def took(self, firing: int, latency: int, time_ns: int) -> None:
+        """Count the latency of a firing that ended at that time."""
+        self.tell((latency,))
+        tracer = self.sink.app.run.tracer
+        if tracer is not None and self.deadline is not None and latency > int(self.deadline):
+            tracer.late(self, firing, latency, time_ns)
+
+    def prepare(self) -> None:
+        """Once all tasks are known: keep as many releases of the source as are asked for."""
+        most = self.source.per_iteration * LONGEST_AGO
+        self.source.releases = [0] * max(most, len(self.source.releases))
+        self.sink.paths.append(self)
 
     def add(self, other: "Path") -> None:
         """Count what another path between tasks of these names has shown as shown by this one,
@@ -334,9 +346,7 @@ class App:
             self.tasks[0].ends_frame = True
         self._enders = sum(t.ends_frame for t in self.tasks)
         for path in self.paths:
-            most = path.source.per_iteration * LONGEST_AGO
-            path.source.releases = [0] * max(most, len(path.source.releases))
-            path.sink.paths.append(path)
+            path.prepare()
 
     def without_deadlines(self) -> None:
         """Nothing is late."""

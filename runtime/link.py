@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Sequence
 import numpy as np
 
 from .code import Code
-from .graph import FOREVER, App
+from .graph import FOREVER, LONGEST_AGO, App, Task
 from .tokens import Port
 
 if TYPE_CHECKING:
     from .program import Program
 
+#: Of a token in a mailbox: the release of the newest data of each source that is asked for.
+Marks = Tuple[Optional[int], ...]
 #: Seconds after which a waiting reader checks whether waiting still makes sense.
 LOOK = 0.05
 #: Seconds in which a source that goes on by itself may see that the program ends.
@@ -26,20 +28,21 @@ PATIENCE = 0.15
 
 
 class NewestTokens:
-    """Holds the `keep` newest tokens, each with the time at which it came."""
+    """Holds the `keep` newest tokens, each with the time at which it came and with its marks."""
 
     def __init__(self, keep: int) -> None:
         self.written = self.dropped = 0
-        self._tokens: Deque[Tuple[Any, int]] = deque(maxlen=keep)
+        self._tokens: Deque[Tuple[Any, int, Marks]] = deque(maxlen=keep)
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
 
-    def put(self, token: Any, came: Optional[int] = None) -> None:
+    def put(self, token: Any, came: Optional[int] = None, marks: Marks = ()) -> None:
         """A new one, which the oldest makes room for; it came now, unless `came` says otherwise."""
         with self._changed:
             self.dropped += len(self._tokens) == self._tokens.maxlen
             self.written += 1
-            self._tokens.append((token, time.perf_counter_ns() if came is None else came))
+            now = time.perf_counter_ns() if came is None else came
+            self._tokens.append((token, now, marks))
             self._changed.notify()
 
     def close(self) -> None:
@@ -48,11 +51,11 @@ class NewestTokens:
             self._closed = True
             self._changed.notify()
 
-    def newest(self) -> Any:
+    def newest(self) -> Optional[Tuple[Any, int, Marks]]:
         """The newest one, which stays; None before the first."""
-        return self._tokens[-1][0] if self._tokens else None
+        return self._tokens[-1] if self._tokens else None
 
-    def take(self, over: Callable[[], bool]) -> Tuple[Any, int]:
+    def take(self, over: Callable[[], bool]) -> Tuple[Any, int, Marks]:
         """The oldest one, when it is there. Raises StopIteration when none will come, or it is
         `over`."""
         with self._changed:
@@ -78,6 +81,9 @@ class Link:
         #: has it.
         self.reader = ""
         self.writers: List[App] = []
+        #: The tasks that write, and the sources whose releases mark its tokens.
+        self.puts: List[Put] = []
+        self.marked: List[Task] = []
 
     @staticmethod
     def of(program: Program, name: str, keep: int) -> Link:
@@ -96,6 +102,8 @@ class Link:
 
 
 class _End(Code):
+    task: Optional[Task] = None
+
     def __init__(self, link: Link) -> None:
         self.link = link
 
@@ -106,14 +114,34 @@ class _End(Code):
 class Put(_End):
     """A sink that puts each token on a link."""
 
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._releases: List[Callable[[int], Optional[int]]] = []
+
     def meet(self, task: Any, run: Any) -> None:
+        self.task = task
         self.link.writers.append(task.app)
+        self.link.puts.append(self)
+
+    def mark(self, release: Callable[[int], Optional[int]]) -> None:
+        """Mark tokens with the release of the data of one more source, which this tells of a
+        firing."""
+        self._releases.append(release)
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        self.link.place.put(inputs[0])
+        marks = tuple([release(firing) for release in self._releases])
+        self.link.place.put(inputs[0], None, marks)
 
 
-class Latest(_End):
+class Reader(_End):
+    """A source that reads a link; `marks` are those of the tokens of its latest firings."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self.marks: List[Marks] = [()] * LONGEST_AGO
+
+
+class Latest(Reader):
     """A source that looks at the newest token of a link, again and again; zeros before the first.
 
     It ends with the last stream that its own app looks at. A limit on frames holds for its own app
@@ -131,11 +159,15 @@ class Latest(_End):
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         if all(link.ended() for link in self._links):
             raise StopIteration
-        token = self.link.place.newest()
-        return self._first if token is None else token
+        found = self.link.place.newest()
+        if found is None:
+            return self._first
+        token, _, marks = found
+        self.marks[firing % LONGEST_AGO] = marks
+        return token
 
 
-class Take(_End):
+class Take(Reader):
     """A source that takes each token of a link once, and waits for the next."""
 
     _arrived: Optional[int] = None
@@ -145,7 +177,8 @@ class Take(_End):
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         run, place = self.link.run, self.link.place
-        token, self._arrived = place.take(lambda: run.ending or self.link.dry())
+        token, self._arrived, marks = place.take(lambda: run.ending or self.link.dry())
+        self.marks[firing % LONGEST_AGO] = marks
         return token
 
     def arrived(self) -> Optional[int]:
@@ -171,7 +204,7 @@ class Dropping(Code):
             self._thread = threading.Thread(target=self._run, name="source", daemon=True)
             self._thread.start()
         try:
-            token, self._arrived = self.place.take(lambda: self.run.ending)
+            token, self._arrived, _ = self.place.take(lambda: self.run.ending)
         except StopIteration:
             if self._failed:
                 raise self._failed[0] from None

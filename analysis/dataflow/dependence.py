@@ -221,15 +221,17 @@ def _writers(arrow: DependenceChannel, vector: Mapping[str, int]) -> list[int]:
 def paths(app: Application, vector: Mapping[str, int]) -> tuple[DependencePath, ...]:
     """Paths worth a latency of their own.
 
-    Those with a deadline, and those from a source to a sink as long as there are at most
-    MOST_PATHS; none where an app has one source and one sink that fire once in an iteration, whose
-    latency is that of the frame.
+    Those with a deadline, parts of chains, and those from a source to a sink as long as there are
+    at most MOST_PATHS; none where an app has one source and one sink that fire once in an
+    iteration, whose latency is that of the frame.
     """
     wanted: dict[tuple[str, str], Fraction | None] = {}
     for p in app.paths:
         shortest = wanted.get((p.source, p.sink))
         if shortest is None or p.deadline_ns < shortest:
             wanted[p.source, p.sink] = p.deadline_ns
+    for part in app.parts:
+        wanted.setdefault(part, None)
     sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
     if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):

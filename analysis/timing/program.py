@@ -108,7 +108,8 @@ def _group(
         timed.append(TimedTask(name, home[name], kernels[name], (), task.firings, known))
     paths = []
     for p in app.paths:
-        paths.append(TimedPath(p.source, p.sink, p.newest, _time(p.deadline_ns)))
+        if p.newest:  # data of other apps are bounded over these, part by part
+            paths.append(TimedPath(p.source, p.sink, p.newest, _time(p.deadline_ns)))
     return TimedGroup(
         app.name,
         Fraction(app.period_ns),

@@ -12,8 +12,10 @@ from fractions import Fraction
 from math import ceil, inf
 from pathlib import Path
 
+from ...analysis.dataflow.chains import ChainPart, chain_ways
 from ...analysis.dataflow.dependence import paths
 from ...analysis.dataflow.workers import tokens_asked_for
+from ...analysis.timing.chains import TimedChain, TimedPart, largest_gap
 from ...analysis.timing.system import TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
@@ -76,10 +78,12 @@ def joint_problem(
                 faults.append(_untimed(task, wanted, platform))
             else:
                 tasks.append(_deadline_task(task, app.name, known, firings))
-        groups.append(_group(app, app.period_ns, vector, insides, valid.system.pins, platform))
+        group = _group(app, app.period_ns, vector, insides, valid.system.pins, platform)
+        groups.append(group)
         followers += _followers(app, vector)
     if faults:
         raise Errors(faults)
+    groups = _with_chains(valid, groups)
     fronts = search_workers.run(_front, platform, [network.kernels for network in networks])
     return JointProblem(
         platform,
@@ -90,6 +94,33 @@ def joint_problem(
         tuple(followers),
         machines=machines_for(valid) if platform.machines else {},
     )
+
+
+def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
+    """The groups with the chains that end in them."""
+    by_name = {group.name: group for group in groups}
+    made = []
+    for app in valid.system.apps:
+        chains = []
+        for chain in app.chains:
+            ways = chain_ways(valid.system.apps, chain.source, chain.sink)
+            timed = tuple(
+                tuple(_timed_part(valid, by_name[part.app], part) for part in way) for way in ways
+            )
+            chains.append(TimedChain(chain.source, chain.sink, timed, chain.deadline_ns))
+        made.append(replace(by_name[app.name], chains=tuple(chains)))
+    return made
+
+
+def _timed_part(valid: Valid, group: TaskGroup, part: ChainPart) -> TimedPart:
+    """A part of a chain as a path of its group."""
+    ends = [(path.source, path.sink) for path in group.paths]
+    number = ends.index((part.entry, part.exit))
+    if part.keep is not None:
+        return TimedPart(group.name, number, None)
+    firings = valid.repetition[group.name][part.entry]
+    gap = largest_gap(group.paths[number].newest, firings, group.period_ns)
+    return TimedPart(group.name, number, gap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
+from ...analysis.timing.chains import TimedChain, age_terms
 from ...analysis.timing.program import timed_program
 from ...analysis.timing.response_time import bounds, worst_cases
 from ...analysis.timing.simulate import Choices, simulate
 from ...analysis.timing.system import Refused, Time, TimedPath, TimedSystem, utilization
-from ...analysis.timing.terms import Term
+from ...analysis.timing.terms import Term, WorstCases
 from ...codegen.deploy import missing
 from ...model.deployment import Deployment
 from ...model.diagnostic import Diagnostic, Errors
@@ -335,7 +336,9 @@ def reasons(joint: Joint) -> list[str]:
         lines.append(f"`{group.name}` has no bound: too many tasks can delay it on some processor")
     if unbounded:
         lines += _with_less_to_do(joint.problem, mapping.assignment, busiest)
-    lines += _about_tightest(mapping, [group for group in groups if group not in unbounded])
+    lines += _about_tightest(
+        joint.problem, mapping, [group for group in groups if group not in unbounded]
+    )
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
@@ -343,7 +346,9 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
-def _about_tightest(mapping: BoundedMapping, groups: Sequence[TaskGroup]) -> Iterator[str]:
+def _about_tightest(
+    problem: JointProblem, mapping: BoundedMapping, groups: Sequence[TaskGroup]
+) -> Iterator[str]:
     """The group or path that needs the largest share of its deadline, and what its bound is made
     of."""
     tight: list[tuple[Fraction, TaskGroup, Held, Fraction]] = []
@@ -355,11 +360,29 @@ def _about_tightest(mapping: BoundedMapping, groups: Sequence[TaskGroup]) -> Ite
         return
     share, group, what, bound = max(tight, key=lambda t: t[0])
     yield f"{what.name(group)} is the tightest: {in_ms(bound)} of {in_ms(what.due)}"
+    if what.chain is not None:
+        yield from _parts_of(problem, mapping.verdict.worst, what.chain)
+        if share > 1:
+            yield f"a deadline of {in_ms(bound)} would be met, and shorter periods help"
+        return
     yield from _taken_apart(mapping.system, group, what)
     if share > 1:
         hopeless = what.due is not None and _alone(mapping.system, group, what) > what.due
         rival = "" if hopeless else f", or a higher priority than {group.priority}"
         yield f"a deadline of {in_ms(bound)} would be met{rival}"
+
+
+def _parts_of(problem: JointProblem, worst: WorstCases, chain: TimedChain) -> Iterator[str]:
+    """What the bound of an age is made of, along the way on which data can be oldest."""
+    groups = {group.name: group for group in problem.groups}
+    told = [(way, age_terms(way, worst)) for way in chain.ways]
+    way, terms = max(((w, t) for w, t in told if t is not None), key=lambda each: sum(each[1]))
+    for number, part in enumerate(way):
+        path = groups[part.group].paths[part.path]
+        line = f"  `{path.source} -> {path.sink}` takes {in_ms(terms[2 * number])}"
+        if part is not way[-1]:
+            line += f", and its next token comes {in_ms(terms[2 * number + 1])} later"
+        yield line
 
 
 def missed(verdict: MappingVerdict) -> Iterator[str]:

@@ -252,7 +252,7 @@ def _lazily(
                 answer.assignment, judged, bound, _reached(judged, bound), refused, model.solved
             )
         refused += 1
-        late = set() if judged is None else set(judged.late)
+        late = set() if judged is None else set(judged.involved)
         nearest = _nearer(nearest, answer.assignment, judged)
         if not model.too_long(answer.assignment, late):
             if whole:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from ...analysis.timing.chains import TimedChain, largest_age
 from ...analysis.timing.system import TimedPath
 from ...analysis.timing.terms import WorstCases
 from ...targets.engines import crowded
@@ -23,13 +24,15 @@ class BrokenLimit:
     """A `limit` that is not kept.
 
     `group` is the app that does not keep it. None: the board cannot hold the mapping, which is
-    therefore not stored. `reason` is for the user, `remedy` may help.
+    therefore not stored. `reason` is for the user, `remedy` may help. It depends on the `others` as
+    well, which are groups that a chain comes through.
     """
 
     limit: MappingLimit
     group: str | None
     reason: str
     remedy: str = ""
+    others: tuple[str, ...] = ()
 
 
 class MappingLimit(Protocol):
@@ -57,13 +60,14 @@ class Deadlines:
         for group in problem.groups:
             for each in held(group, worst):
                 if each.bound is None:
-                    yield BrokenLimit(self, group.name, f"{each.name(group)} has no bound")
+                    reason = f"{each.name(group)} has no bound"
+                    yield BrokenLimit(self, group.name, reason, others=each.others)
                 elif not each.met:
                     reason = (
                         f"{each.name(group)} takes up to {in_ms(each.bound)}, and has"
                         f" {in_ms(each.due)}"
                     )
-                    yield BrokenLimit(self, group.name, reason)
+                    yield BrokenLimit(self, group.name, reason, others=each.others)
 
 
 class Engines:
@@ -98,8 +102,8 @@ def broken_limits(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The bound of a group or of one of its paths, and its deadline. `due` is None without a
-    deadline.
+    """The bound of a group, of one of its paths, or of a chain that ends in it, and its deadline.
+    `due` is None without a deadline.
 
     Every iteration needs a finite bound, even without a deadline.
     """
@@ -107,6 +111,12 @@ class Held:
     bound: Fraction | None
     due: Fraction | None
     path: TimedPath | None = None
+    chain: TimedChain | None = None
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The groups that a chain comes through."""
+        return () if self.chain is None else self.chain.groups
 
     @property
     def met(self) -> bool:
@@ -121,11 +131,14 @@ class Held:
 
 
 def held(group: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
-    """The bound of a group, and those of its paths, each with its deadline."""
+    """The bound of a group, and those of its paths and chains, each with its deadline."""
     found = [Held(worst.groups[group.name], group.due_ns)]
     for path, bound in zip(group.paths, worst.paths[group.name], strict=True):
         due = None if path.deadline is None else Fraction(path.deadline)
         found.append(Held(bound, due, path))
+    for chain in group.chains:
+        as_path = TimedPath(chain.source, chain.sink, (), chain.deadline)
+        found.append(Held(largest_age(chain, worst), chain.deadline, as_path, chain))
     return tuple(found)
 
 

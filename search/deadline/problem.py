@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from ...analysis.timing.chains import TimedChain
 from ...analysis.timing.system import (
     TimedPath,
 )
@@ -179,6 +180,8 @@ class TaskGroup:
     channels: tuple[JointChannel, ...]
     paths: tuple[TimedPath, ...] = ()
     order: tuple[str, ...] = ()
+    #: Paths with deadlines that begin in other groups and end in this one.
+    chains: tuple[TimedChain, ...] = ()
 
     @property
     def due_ns(self) -> Fraction | None:

@@ -42,6 +42,12 @@ class MappingVerdict:
         return tuple(dict.fromkeys(b.group for b in self.broken if b.group is not None))
 
     @property
+    def involved(self) -> tuple[str, ...]:
+        """The groups that are late, and those that a late chain comes through."""
+        others = (name for b in self.broken for name in b.others)
+        return tuple(dict.fromkeys((*self.late, *others)))
+
+    @property
     def beyond_board(self) -> tuple[BrokenLimit, ...]:
         """The limits of the board that are not kept."""
         return tuple(b for b in self.broken if b.group is None)
