@@ -70,7 +70,7 @@ def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
         "pace": {source: str(ns) for source, ns in verdicts.pace.items()},
         "paths": [
             {"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
-            for p in app.paths
+            for p in (*app.paths, *app.chains)
         ],
     }
 
@@ -137,6 +137,9 @@ def _verdicts_in_words(app: Application, verdicts: AppVerdicts) -> Iterator[str]
     for path in app.paths:
         ends = f"{_short(path.source)} to {_short(path.sink)}"
         yield f"  {'path':<14} {ends} within {_ms(path.deadline_ns)}"
+    for chain in app.chains:
+        ends = f"{chain.source} to {_short(chain.sink)}"
+        yield f"  {'age':<14} {ends} within {_ms(chain.deadline_ns)}"
 
 
 def _short(task: str) -> str:

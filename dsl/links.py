@@ -10,7 +10,7 @@ from itertools import count
 from ..analysis.dataflow.chains import chain_ways
 from ..analysis.dataflow.repetition import repetition
 from ..model.application import Application, ChainDeadline, Channel, Link, Port, Task
-from ..model.diagnostic import Note
+from ..model.diagnostic import Note, one_of
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
@@ -205,7 +205,10 @@ def _chained(
     writer = known.get(name)
     sink, value = reader.end(item.sink, True), reader.deadline(item)
     if writer is None or writer is reader:
-        context.fault("F219", f"`{name}` is no other app", item.source[0].name.span)
+        others = [other for other in known if other != reader.name]
+        help_text = f"a path begins in this app, or in {one_of(others)}" if others else ""
+        message = f"`{name}` is no other app"
+        context.fault("F219", message, item.source[0].name.span, help=help_text)
         return apps
     source = writer.end(item.source[1:], False)
     if source is None or sink is None or value is None:

@@ -188,7 +188,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F219": (
         "there is no such path",
-        "A deadline from one task to another needs a path of arrows between them. `latest` and `drop oldest` join two apps: they follow a task of another app, and not the output of a `repeat` or `last` in that app.",
+        "A deadline from one task to another needs a path of arrows between them, within an app or over `latest` and `drop oldest` from another one. `latest` and `drop oldest` join two apps: they follow a task of another app, and not the output of a `repeat` or `last` in that app.",
     ),
     "F406": (
         "a declared type differs from the network's",
