@@ -70,7 +70,7 @@ def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
         "pace": {source: str(ns) for source, ns in verdicts.pace.items()},
         "paths": [
             {"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
-            for p in (*app.paths, *app.chains)
+            for p in app.deadlines
         ],
     }
 

@@ -411,6 +411,11 @@ class Application:
         return {name: ports[end] for name, end in ends.items() if end in ports}
 
     @property
+    def deadlines(self) -> tuple[PathDeadline | ChainDeadline, ...]:
+        """Those of paths within the app, and of paths that lead here from other apps."""
+        return (*self.paths, *self.chains)
+
+    @property
     def due_ns(self) -> Fraction | None:
         """When an iteration has to end, from its release; None = no limit.
 

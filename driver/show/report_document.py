@@ -361,7 +361,7 @@ class DocumentRows:
         bounds: dict[tuple[str, str], int | None] = {}
         if group is not None:
             bounds = {(p.source, p.task): p.latency_ns for p in group.paths}
-        deadlines = {(p.source, p.sink): _ns(p.deadline_ns) for p in (*app.paths, *app.chains)}
+        deadlines = {(p.source, p.sink): _ns(p.deadline_ns) for p in app.deadlines}
         latencies = {} if ran is None else ran.paths
         for source, task in dict.fromkeys((*deadlines, *least, *bounds, *latencies)):
             ends = source, task

@@ -111,9 +111,7 @@ def test_what_is_too_old_is_counted(text: Text, tmp_path: Path) -> None:
     document = ran(out)
     age = age_of(document)
     assert 0 < age["deadline_misses"] <= age["firings"]
-    assert (
-        f"Left.cam -> motor {age['deadline_misses']} of {age['firings']}" in document["said"]
-    )
+    assert f"Left.cam -> motor {age['deadline_misses']} of {age['firings']}" in document["said"]
     assert run(out, "--frames", "20", "--fail-on-miss").returncode == 1
 
 
