@@ -24,7 +24,7 @@ import onnx
 import steady
 import structures
 from flowc.driver.solve.map import find_mapping
-from flowc.search.throughput.contest import EQUAL
+from flowc.search.throughput.race import EQUAL
 from paired import Others, Spread, alternate, machine, ratio, table, verdict
 
 LEAST = 0.97

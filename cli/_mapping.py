@@ -93,14 +93,14 @@ def table(mapping: Mapping, limit: int | None) -> str:
     """The contestants with their values, and the effort of the search; `limit` is its budget of
     evaluations, if it has one."""
     unit = UNITS[mapping.effort.objective]
-    rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]]
+    rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}", "runs"]]
     for contestant in mapping.contestants:
         configuration = contestant.configuration
         if len(configuration) > WIDEST:
             configuration = configuration[: WIDEST - 3] + "..."
         predicted = _value(mapping, contestant.predicted_ns)
         measured = _value(mapping, contestant.measured_ns)
-        rows.append([contestant.name, configuration, predicted, measured])
+        rows.append([contestant.name, configuration, predicted, measured, f"{contestant.runs}"])
     effort = mapping.effort
     looked, ran = f"{effort.evaluations} configurations", f"{effort.measured_runs} runs"
     if limit is not None and effort.measured_runs:  # then runs are counted
@@ -111,23 +111,27 @@ def table(mapping: Mapping, limit: int | None) -> str:
     if effort.lower_bound_ns and effort.objective == "throughput":
         most = f"{1e9 / effort.lower_bound_ns:.4g} frames/s"
         said += f"; by the times of the profile, no mapping has more than {most}"
-    return fitted(rows, 2, 1) + f"\n\n{_tie(mapping)}{mapping.search}: {said}"
+    return fitted(rows, 2, 1) + f"\n\n{_decision(mapping)}{mapping.search}: {said}"
 
 
-def _tie(mapping: Mapping) -> str:
-    """Why the winner is not the one with the best number, if so; a line of its own."""
+def _decision(mapping: Mapping) -> str:
+    """How the race ended, or why predictions chose another one than the best; a line of its own."""
     if not mapping.contestants or mapping.effort.objective == "memory":
         return ""
     first, *others = mapping.contestants
-    measured = first.measured_ns is not None
-    own = first.measured_ns if measured else first.predicted_ns
-    values = [(c.measured_ns if measured else c.predicted_ns, c.name) for c in others]
-    ahead = [(ns, name) for ns, name in values if ns is not None and own is not None and ns < own]
-    if not ahead:
+    decision = mapping.effort.decision
+    if decision == "separated":
+        return f"separated: `{first.name}` is faster than the others of the race in paired runs\n"
+    if decision == "tie":
+        return f"tie: no other one is surely faster than `{first.name}`, which is simpler\n"
+    if decision == "out of budget":
+        return f"out of budget: the race was not decided, `{first.name}` is the answer so far\n"
+    values = [(c.predicted_ns, c.name) for c in others if c.predicted_ns < first.predicted_ns]
+    if first.measured_ns is not None or not values:
         return ""
-    how = "surely better" if measured else "better by 1 %"
     return (
-        f"`{min(ahead)[1]}` is not {how}: within the tie margin the simpler `{first.name}` wins\n"
+        f"`{min(values)[1]}` is not better by 1 %: within the tie margin the simpler"
+        f" `{first.name}` wins\n"
     )
 
 
@@ -206,6 +210,7 @@ def _contestant(mapping: Mapping, contestant: Contestant) -> dict[str, Any]:
         "configuration": contestant.configuration,
         "predicted_fps": _frames_per_second(mapping, contestant.predicted_ns),
         "measured_fps": _frames_per_second(mapping, contestant.measured_ns),
+        "runs": contestant.runs,
     }
 
 
@@ -218,6 +223,7 @@ def _effort(mapping: Mapping) -> dict[str, Any]:
         "seed": effort.seed,
         "evaluations": effort.evaluations,
         "measured_runs": effort.measured_runs,
+        "decision": effort.decision,
         "seconds": round(effort.seconds, 3),
         "lower_bound": None if bound is None else round(bound),
         "optimal": effort.optimal,

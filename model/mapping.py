@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
 from .deployment import PlannedMemory
 from .json_reader import Between, parse_version, read
@@ -245,11 +245,18 @@ def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[N
     return "\n".join([f"mapping on {platform} {{", *(f"    {line}" for line in lines), "}"])
 
 
+#: How the race of measured configurations ended; empty without one. `separated`: the answer was
+#: faster than every other one in a paired test; `tie`: the simplest of those that were not
+#: separated; `out of budget`: the best plain way, as nothing better was certain in time.
+Decision = Literal["", "separated", "tie", "out of budget"]
+
+
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """A configuration that a search evaluated: the time between frames, predicted and measured.
 
-    `measured_ns` is None if it was not run. `pins` is the text that selects it.
+    `measured_ns` is None if it was not run, `runs` counts how often it was. `pins` is the text that
+    selects it.
     """
 
     name: str
@@ -257,6 +264,7 @@ class Contestant:
     predicted_ns: _Ns
     measured_ns: _Ns | None = None
     pins: str = ""
+    runs: _WholeNs = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +297,8 @@ class Effort:
     """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer
     reaches it.
 
-    `history` is its progress, `front` its Pareto front with deadlines.
+    `history` is its progress, `front` its Pareto front with deadlines. `decision` is how measured
+    configurations were told apart.
     """
 
     objective: str = "throughput"
@@ -301,6 +310,7 @@ class Effort:
     optimal: bool = False
     history: Annotated[tuple[Point, ...], Between(0, MOST_POINTS)] = ()
     front: Annotated[tuple[FrontPoint, ...], Between(0, MOST_POINTS)] = ()
+    decision: Decision = ""
 
 
 @dataclass(frozen=True, slots=True)

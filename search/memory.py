@@ -19,7 +19,7 @@ from itertools import chain
 
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import Diagnostic, Errors
-from ..model.mapping import Contestant, NetworkPlan
+from ..model.mapping import Contestant, Decision, NetworkPlan
 from ..model.mapping import Mapping as Answer
 from ..model.quantity import in_bytes
 from ..networks.bands.choose import Choice
@@ -78,6 +78,7 @@ def search(
     teller = Teller(progress)
     fitting, looked = _fitting(list(_designs(problem, fronts)), limit, planned)
     best, runs = fitting[0], 0
+    decision: Decision = ""
     contestants = tuple(
         Contestant(each.design.name, each.design.configuration, each.design.predicted)
         for each in fitting[:MOST_SHOWN]
@@ -85,7 +86,7 @@ def search(
     if measure is not None and not limit.least:
         contest = Contest(measure, "throughput", budget, teller)
         best, contestants = _fastest_by_runs(fitting, contest)
-        runs = contest.runs
+        runs, decision = contest.runs, contest.decision
     effort = replace(
         best.design.mapping.effort,
         objective="memory" if limit.least else "throughput",
@@ -94,6 +95,7 @@ def search(
         measured_runs=runs,
         seconds=time.monotonic() - begin,
         history=teller.history(),
+        decision=decision,
     )
     return replace(
         best.design.mapping,

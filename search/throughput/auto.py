@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import inf
+from statistics import median
 
 from ...analysis.dataflow.order import components
-from ...model.mapping import Mapping, NetworkPlan, Placement
+from ...model.mapping import Decision, Mapping, NetworkPlan, Placement
 from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
 from . import greedy
@@ -31,7 +32,7 @@ HEAVY = 0.1
 RUN = 3
 #: Designs predicted to take HOPELESS times as long as the best do not run at first if networks are
 #: at least the share SURE of the work, as predictions of networks err by a few per cent. Designs
-#: whose prediction is better than the best measurement run later; the one on one core always runs.
+#: whose prediction is better than the best measurement run later; plain ones always run.
 HOPELESS, SURE = 1.5, 0.9
 #: Predictions within this share are equal: without runs, the simpler design wins.
 EQUAL = 0.01
@@ -52,6 +53,7 @@ def search(
     known = {d.configuration for d in plain}
     cut = [d for d in unlike(partitions(problem, objective)) if d.configuration not in known]
     runs = 0
+    decision: Decision = ""
     if measure is None or objective == "energy":
         entries = [ContestEntry(design) for design in (*plain, *_simplest_first(cut))]
         winner = _least_predicted(entries)
@@ -59,7 +61,7 @@ def search(
         contest = Contest(measure, objective, budget, progress)
         _compete(problem, contest, plain, cut, objective)
         winner = contest.decide()
-        entries, runs = contest.entries, contest.runs
+        entries, runs, decision = contest.entries, contest.runs, contest.decision
     bound = fractional_bound(problem) if objective == "throughput" else None
     effort = replace(
         winner.design.mapping.effort,
@@ -70,6 +72,7 @@ def search(
         seconds=time.monotonic() - begin,
         lower_bound_ns=bound,
         optimal=winner.design.reaches(bound),
+        decision=decision,
     )
     ordered = sorted(
         entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted)
@@ -79,7 +82,7 @@ def search(
         search="auto",
         contestants=tuple(e.contestant for e in ordered),
         effort=effort,
-        why=why(problem, winner, ordered, objective),
+        why=why(problem, winner, ordered, objective, decision),
     )
 
 
@@ -108,7 +111,7 @@ def _compete(
 
 
 def _hopeful(problem: Problem, designs: list[Design]) -> list[Design]:
-    """The first design, and those that may win by their predictions.
+    """The plain designs, and those that may win by their predictions.
 
     These are all designs where much of the work is not that of networks: Python tasks on several
     cores delay each other, by an amount that only a run shows.
@@ -118,7 +121,7 @@ def _hopeful(problem: Problem, designs: list[Design]) -> list[Design]:
     if of_networks < SURE * sum(work.values()):
         return designs
     limit = HOPELESS * min(d.predicted for d in designs)
-    return [d for d in designs if d is designs[0] or d.predicted <= limit]
+    return [d for d in designs if d.plain or d.predicted <= limit]
 
 
 def _simplest_first(designs: Iterable[Design]) -> list[Design]:
@@ -142,7 +145,7 @@ def unlike(designs: Iterable[Design]) -> Iterator[Design]:
 
 # -- proposals -------------------------------------------------------------------------------------
 def plain_ways(problem: Problem, objective: Objective) -> Iterator[Design]:
-    """The plain mappings that users write by hand, the simplest first.
+    """The plain mappings that users write by hand, and two variants of them, the simplest first.
 
     A network is on one machine.
     """
@@ -159,8 +162,8 @@ def _on_one_machine(problem: Problem, plan: NetworkPlan) -> bool:
 
 def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]:
     if not problem.networks:
-        yield complete(problem, (), "one core", objective, _on_one_core(problem))
-        yield complete(problem, (), "greedy", objective)
+        yield _plain(complete(problem, (), "one core", objective, _on_one_core(problem)))
+        yield _plain(complete(problem, (), "greedy", objective))
         return
     kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
     able = {kind: p for kind, p in kinds.items() if problem.runs_networks_on(kind)}
@@ -174,9 +177,14 @@ def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]
         # A fast processor waits for a slow one if their speeds differ too much.
         everything = tuple(chain.from_iterable(able.values()))
         plans = whole(problem.networks, everything)
-        yield complete(problem, plans, "frames in turn on everything", objective)
+        yield _plain(complete(problem, plans, "frames in turn on everything", objective))
     if on_cpus and len(problem.cpus) > 1:
         yield from _on_other_cores(problem, objective)
+
+
+def _plain(design: Design) -> Design:
+    """The design as one of those that the answer has to beat."""
+    return replace(design, plain=True)
 
 
 def _on_one_core(problem: Problem) -> dict[str, Placement]:
@@ -190,12 +198,12 @@ def _on_the_first_core(problem: Problem, objective: Objective) -> Iterator[Desig
     of its machine."""
     core, others = problem.cpus[:1], _on_one_core(problem)
     plans = whole(problem.networks, core)
-    yield complete(problem, plans, "one core", objective, others)
+    yield _plain(complete(problem, plans, "one core", objective, others))
     machine_of = problem.platform.machine_of
     threads = sum(machine_of.get(p) == machine_of.get(core[0]) for p in problem.cpus)
     if threads > 1:
         plans = whole(problem.networks, core, threads)
-        yield complete(problem, plans, "threads of the library", objective, others)
+        yield _plain(complete(problem, plans, "threads of the library", objective, others))
 
 
 def _on_accelerators(
@@ -203,10 +211,10 @@ def _on_accelerators(
 ) -> Iterator[Design]:
     """The networks on the first processor of a kind, or on all of them."""
     plans = whole(problem.networks, processors[:1])
-    yield complete(problem, plans, f"on {processors[0]}", objective)
+    yield _plain(complete(problem, plans, f"on {processors[0]}", objective))
     if len(processors) > 1:
         plans = whole(problem.networks, processors)
-        yield complete(problem, plans, f"frames in turn on all {kind}s", objective)
+        yield _plain(complete(problem, plans, f"frames in turn on all {kind}s", objective))
 
 
 def _on_other_cores(problem: Problem, objective: Objective) -> Iterator[Design]:
@@ -214,7 +222,7 @@ def _on_other_cores(problem: Problem, objective: Objective) -> Iterator[Design]:
     plans = whole(problem.networks, problem.cpus[-1:])
     yield complete(problem, plans, "network on a core of its own", objective)
     plans = whole(problem.networks, problem.cpus)
-    yield complete(problem, plans, "frames in turn", objective)
+    yield _plain(complete(problem, plans, "frames in turn", objective))
     others = _on_one_core(problem)
     yield complete(problem, plans, "frames in turn, others on one core", objective, others)
 
@@ -357,28 +365,48 @@ def _corrected(
 
 # -- words -----------------------------------------------------------------------------------------
 def why(
-    problem: Problem, winner: ContestEntry, entries: list[ContestEntry], objective: Objective
+    problem: Problem,
+    winner: ContestEntry,
+    entries: list[ContestEntry],
+    objective: Objective,
+    decision: Decision,
 ) -> tuple[str, ...]:
     """The reasons for the winner, and its bottleneck."""
     design = winner.design
     return (
         f"{design.name}: {design.configuration}",
-        *_comparison(winner, [e for e in entries if e is not winner]),
+        *_comparison(winner, [e for e in entries if e is not winner], decision),
         *_by_kind(problem, objective),
         *_limits(problem, design, objective),
     )
 
 
-def _comparison(winner: ContestEntry, others: list[ContestEntry]) -> Iterator[str]:
-    """The winner's lead over the next: measured equally often, or predicted where no other ran."""
-    measured = [e for e in others if e.values]
-    # Finalists were measured as often as the winner; single runs are not comparable.
-    runner_up = next((e for e in measured if len(e.values) == len(winner.values)), None)
-    if runner_up is not None and runner_up.value and winner.value:
-        yield lead(winner.value, runner_up.value, runner_up.design.name, len(winner.values))
-    elif others and not measured:
+def _comparison(
+    winner: ContestEntry, others: list[ContestEntry], decision: Decision
+) -> Iterator[str]:
+    """The winner's lead over each other design of the race, or over the next by predictions where
+    nothing ran."""
+    if decision:
+        yield decided(decision)
+    if winner.race:
+        for racer in sorted((e for e in others if e.race), key=lambda e: e.score):
+            yield lead(winner, racer)
+    if others and not any(e.values for e in others):
         next_best = min((e.design for e in others), key=lambda d: d.predicted)
         yield _predicted_lead(winner.design, next_best)
+
+
+def decided(decision: Decision) -> str:
+    """How the race ended, in a sentence."""
+    return {
+        "": "there was no race",
+        "separated": "the race separated it from every other configuration in it",
+        "tie": "the race was a tie, which goes to the simpler configuration",
+        "out of budget": (
+            "the budget ended before the race was decided: it is the best so far, a plain way where"
+            " there is one"
+        ),
+    }[decision]
 
 
 def _predicted_lead(winner: Design, other: Design) -> str:
@@ -391,15 +419,14 @@ def _predicted_lead(winner: Design, other: Design) -> str:
     return f"predicted to be {gain:.1%} better than the next, {other.name}"
 
 
-def lead(winner_ns: float, other_ns: float, other: str, runs: int) -> str:
-    """The winner's lead over another one, in medians of runs; the simpler one wins ties."""
-    medians = f"in medians of {runs} and {runs} runs"
-    if other_ns < winner_ns:
-        gain = winner_ns / other_ns - 1
-        return (
-            f"{other} was {gain:.1%} better {medians}, but not significantly, and is more complex"
-        )
-    return f"{other_ns / winner_ns - 1:.1%} better than the next, {other}, {medians}"
+def lead(winner: ContestEntry, other: ContestEntry) -> str:
+    """The winner's lead over another one in the rounds that both of them ran."""
+    rounds = min(len(winner.race), len(other.race))
+    pairs = zip(winner.race, other.race, strict=False)
+    gain = median(theirs.time / mine.time for mine, theirs in pairs) - 1
+    better = f"{gain:.1%} better than" if gain >= 0 else f"{-gain:.1%} behind"
+    runs = "1 pair" if rounds == 1 else f"{rounds} pairs"
+    return f"{better} {other.design.name}, in the median of {runs} of runs"
 
 
 def _by_kind(problem: Problem, objective: Objective) -> Iterator[str]:

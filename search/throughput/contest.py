@@ -1,74 +1,68 @@
-"""Measured runs of designs: one or two of each, then more of the best ones in alternation.
+"""Measured runs of designs: one of each, then a race of the best one against the plain ones.
 
-In: designs, from simple to complex, and a function that runs them. Out: the simplest design that no
-other one significantly beats. The speed of a shared machine varies, so finalists run in
-alternation, and all pairs of runs count. Several machines run designs in parallel.
+In: designs, and a function that runs each in a process of its own. Out: the winner of the race
+(`race`). A fixed share of the budget is kept for it; if the budget ends before it is decided, the
+answer is the best plain design. Several machines run designs in parallel.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
 
 from ...model.diagnostic import Errors
-from ...model.mapping import Contestant, Mapping, as_text
+from ...model.mapping import Contestant, Decision, Mapping, as_text
 from ..budget import Budget
 from .design import Design
 from .partition import Objective
 from .problem import Measure, Measurement, Progress, SideBySide
+from .race import SOME, Run, rule
 
-#: Designs within this factor of the best after one run are finalists: a single run can err by that.
+#: The share of the budget that is kept for the race.
+RACE = 0.5
+#: Designs within this factor of the best after one run may race: a single run can err by that.
 NEAR = 1.2
-#: Maximum number of finalists, and minimum number of runs of each.
-FINALISTS, ROUNDS = 3, 3
-#: The simplest design is a finalist as well, unless it takes this many times as long as the best.
+#: Maximum number of those beside the leader and the plain ones.
+FINALISTS = 1
+#: Plain designs race unless they take this many times as long as the best.
 UNLUCKY = 2.0
-#: Maximum number of finals.
-FINALS = 3
-#: Alternating runs against the simplest design before another one replaces it.
-CONFIRMING = 3
-#: Medians that differ by less are equal; so are those that differ by less than the share of time in
-#: which the runs had no core. How much time other programs leave depends on the number of threads,
-#: and differs the next time.
-EQUAL = 0.005
-#: The share of all pairs of runs that a more complex design has to win: on a shared machine, runs
-#: of one design differ more than designs do, and the simpler one is the right answer more often.
-SURELY = 0.95
 
 
 @dataclass(eq=False)
 class ContestEntry:
-    """A design with the results of its runs, in the unit of the objective; `out`: a run failed."""
+    """A design with the results of its runs, in the unit of the objective.
+
+    `values` are those of all runs, `race` those of the rounds of the race. `seconds` is how long
+    its last run took, start and end included; `out`: a run failed.
+    """
 
     design: Design
     values: list[float] = field(default_factory=list)
-    delays: list[float] = field(default_factory=list)
+    race: list[Run] = field(default_factory=list)
+    seconds: float = 0.0
     last: Measurement | None = None
     out: bool = False
 
     @property
     def value(self) -> float | None:
-        """The median of its runs."""
+        """The median of its runs in the race; before it, of its first run."""
+        if self.race:
+            return median(run.time for run in self.race)
         return median(self.values) if self.values else None
 
     @property
     def score(self) -> float:
-        """The median of its runs, infinite without any."""
-        return median(self.values) if self.values else inf
+        """The same, infinite without any run."""
+        value = self.value
+        return inf if value is None else value
 
-    def ahead_of(self, other: ContestEntry) -> bool:
-        """True if its median is better by more than the tolerance."""
-        if not self.values or not other.values:
-            return False
-        tolerance = max(EQUAL, median(self.delays), median(other.delays))
-        return self.score < other.score * (1 - tolerance)
-
-    def beats(self, other: ContestEntry) -> bool:
-        """True if it is better in nearly every pair of their runs (a rank test)."""
-        won = sum(mine < theirs for mine in self.values for theirs in other.values)
-        return self.ahead_of(other) and won >= SURELY * len(self.values) * len(other.values)
+    @property
+    def last_run(self) -> Run:
+        """Its last run, as one of the race."""
+        return Run(self.values[-1], 0.0 if self.last is None else self.last.delayed)
 
     @property
     def contestant(self) -> Contestant:
@@ -76,7 +70,12 @@ class ContestEntry:
         mapping = self.design.mapping
         pins = as_text(mapping.platform, mapping.placements, mapping.networks)
         return Contestant(
-            self.design.name, self.design.configuration, self.design.predicted, self.value, pins
+            self.design.name,
+            self.design.configuration,
+            self.design.predicted,
+            self.value,
+            pins,
+            len(self.values),
         )
 
 
@@ -91,6 +90,9 @@ class Contest:
         self.entries: list[ContestEntry] = []
         self.runs = 0
         self._spending = budget.begin(lambda: self.runs)
+        self._before_race = budget.part(1 - RACE).begin(lambda: self.runs)
+        #: How the race ended; empty before it.
+        self.decision: Decision = ""
         self.interrupted = False
 
     def enter(self, design: Design, *, run: bool = True) -> ContestEntry:
@@ -98,13 +100,13 @@ class Contest:
         entry = ContestEntry(design)
         self.entries.append(entry)
         if run:
-            self._run_each([entry])
+            self._first_runs([entry])
         return entry
 
     def enter_all(self, designs: Iterable[tuple[Design, bool]]) -> None:
         """New contestants, and whether they have a first run if there is time."""
         entered = [(self.enter(design, run=False), run) for design, run in designs]
-        self._run_each([entry for entry, run in entered if run])
+        self._first_runs([entry for entry, run in entered if run])
 
     def catch_up(self) -> None:
         """Run all skipped designs whose prediction is better than the best measurement.
@@ -117,7 +119,7 @@ class Contest:
             hopeful = [e for e in skipped if e.design.predicted < best]
             if not hopeful:
                 return
-            self._run_each(sorted(hopeful, key=lambda e: e.design.predicted)[: self._width])
+            self._first_runs(sorted(hopeful, key=lambda e: e.design.predicted)[: self._width])
 
     def close(self, entry: ContestEntry) -> bool:
         """True if it could win: within a fifth of the best."""
@@ -132,75 +134,87 @@ class Contest:
         return [e for e in self.entries if e.values]
 
     def decide(self) -> ContestEntry:
-        """The winner, after the final. Ctrl-C ends the contest with the best so far.
+        """The winner of the race. Ctrl-C ends the race as the end of the budget does."""
+        racing = self._racers()
+        among = len(racing)
+        beaten = tied = False
+        while len(racing) > 1:
+            if not self._affords(racing) or not self._ran_all(racing):
+                self.decision = "out of budget"
+                return _best_plain(racing)
+            racing = [entry for entry in racing if not entry.out]
+            ruling = rule([entry.race for entry in racing], among)
+            beaten = beaten or bool(ruling.beaten)
+            tied = tied or bool(ruling.tied)
+            gone = {*ruling.beaten, *ruling.tied}
+            racing = [entry for k, entry in enumerate(racing) if k not in gone]
+        if tied:
+            self.decision = "tie"
+        elif beaten:
+            self.decision = "separated"
+        return racing[0]
 
-        If the machine became slower meanwhile, a design with few runs may be ahead of the winner:
-        then there is another final.
-        """
-        winner = self._final()
-        for _ in range(1, FINALS):
-            ahead = [e for e in self.entries if len(e.values) < ROUNDS and e.ahead_of(winner)]
-            if not ahead or self._over():
-                break
-            winner = self._final()
-        return self._confirmed(winner)
+    def _racers(self) -> list[ContestEntry]:
+        """The leader, the plain designs, the simplest one, and others near the leader as far as the
+        budget is enough for some rounds; at least two. They are sorted from simple to complex."""
+        best_first = sorted((e for e in self.measured if not e.out), key=lambda e: e.score)
+        leader = best_first[0]
+        simplest = min(best_first, key=lambda e: e.design.complexity)
+        chosen = []
+        others = []
+        for entry in best_first:
+            if entry is leader or entry.design.plain or entry is simplest:
+                if entry.score < leader.score * UNLUCKY:
+                    chosen.append(entry)
+            elif entry.score <= leader.score * NEAR:
+                others.append(entry)
+        for entry in others[:FINALISTS]:
+            if self._affords([*chosen, entry], SOME):
+                chosen.append(entry)
+        if len(chosen) < 2:
+            chosen = best_first[:2]
+        in_order = [e for e in self.entries if e in chosen]
+        return sorted(in_order, key=lambda e: e.design.complexity)
 
-    def _confirmed(self, winner: ContestEntry) -> ContestEntry:
-        """A candidate must beat the simplest design in a few more alternating runs: three good runs
-        may be chance.
+    def _affords(self, racing: Sequence[ContestEntry], rounds: int = 1) -> bool:
+        """True if the budget is enough for so many rounds, which take as long as the last runs."""
+        left = self._spending.left
+        if left.evaluations is not None:
+            return rounds * len(racing) <= left.evaluations
+        return rounds * sum(entry.seconds for entry in racing) / self._width <= left.seconds
 
-        Threads of a library are fast or slow for a whole run, depending on where the scheduler
-        places them.
-        """
-        measured = self.measured
-        simplest = measured[0]
-        tested = {simplest}
-        while winner not in tested and simplest.score <= winner.score * UNLUCKY:
-            tested.add(winner)
-            self._run_each((simplest, winner) * CONFIRMING)
-            winner = _simplest_best([e for e in measured if e is simplest or len(e.values) > 1])
-        return winner
-
-    def _final(self) -> ContestEntry:
-        """The winner of the finalists, which run in alternation until one is beaten."""
-        finalists = self._finalists()
-        running = finalists
-        for _ in range(ROUNDS):
-            if len(running) > 1:
-                self._run_each(running)
-            running = _unbeaten(running)
-        return _simplest_best(finalists)
-
-    def _finalists(self) -> list[ContestEntry]:
-        """The entries near the best, and the simplest one, which may have had bad luck."""
-        measured = self.measured
-        best = self._best()
-        near = [e for e in measured if e.score <= best * NEAR]
-        chosen = sorted(near, key=lambda e: e.score)[:FINALISTS]
-        simplest = measured[0]
-        if simplest.score <= best * UNLUCKY:
-            chosen.append(simplest)
-        return [e for e in measured if e in chosen]
+    def _ran_all(self, racing: Sequence[ContestEntry]) -> bool:
+        """Run a round of the race; False if it was interrupted, or all runs failed. The order turns
+        around each time, so that a machine that becomes slower does so for all of them."""
+        rounds = len(racing[0].race)
+        waiting = list(racing) if rounds % 2 else list(racing)[::-1]
+        while waiting and not self.interrupted:
+            now, waiting = waiting[: self._width], waiting[self._width :]
+            for entry in self._run(now):
+                entry.race.append(entry.last_run)
+        return not self.interrupted and not all(entry.out for entry in racing)
 
     def _over(self) -> bool:
-        return self.interrupted or self._spending.over
+        return self.interrupted or self._before_race.over
 
     @property
     def _width(self) -> int:
         """The number of parallel runs."""
         return self._measure.width if isinstance(self._measure, SideBySide) else 1
 
-    def _run_each(self, entries: Sequence[ContestEntry]) -> None:
-        """A run of each, in order, while budget is left; the very first one always runs."""
+    def _first_runs(self, entries: Sequence[ContestEntry]) -> None:
+        """A run of each, in order, while the race does not need the budget; the very first one
+        always runs."""
         waiting = list(entries)
-        while waiting and not (self.interrupted or (self.runs and self._spending.over)):
+        while waiting and not (self.interrupted or (self.runs and self._before_race.over)):
             now, waiting = waiting[: self._width], waiting[self._width :]
-            self._run([e for e in now if not e.out])
+            self._run(now)
 
-    def _run(self, entries: Sequence[ContestEntry]) -> None:
-        """A run of each, in parallel. Raises the Errors of a design that fails before any other has
-        run.
+    def _run(self, entries: Sequence[ContestEntry]) -> list[ContestEntry]:
+        """A run of each, in parallel; returns those that did not fail. Raises the Errors of a
+        design that fails before any other has run.
         """
+        begin = time.monotonic()
         mappings = [e.design.mapping for e in entries]
         try:
             if isinstance(self._measure, SideBySide):
@@ -211,12 +225,15 @@ class Contest:
             if not self.measured:
                 raise
             self.interrupted = True
-            return
+            return []
+        seconds = time.monotonic() - begin
         for entry, result in zip(entries, results, strict=True):
+            entry.seconds = seconds
             if isinstance(result, Errors):
                 self._refuse(entry, result)
             else:
                 self._note(entry, result)
+        return [entry for entry in entries if not entry.out]
 
     def _tried(self, mapping: Mapping) -> Measurement | Errors:
         try:
@@ -237,22 +254,13 @@ class Contest:
         entry.last = measurement
         value = measurement.value(self._objective)
         entry.values.append(value)
-        entry.delays.append(measurement.delayed)
         if self._progress is not None:
             text = f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}"
             self._progress(text, evaluations=len(self.entries), value=value)
 
 
-def _unbeaten(entries: list[ContestEntry]) -> list[ContestEntry]:
-    """Those that no other one beats; a single run excludes none."""
-    return [e for e in entries if len(e.values) < 2 or not any(o.beats(e) for o in entries)]
-
-
-def _simplest_best(entries: list[ContestEntry]) -> ContestEntry:
-    """The simplest entry that no other one significantly beats, of entries sorted from simple to
-    complex."""
-    winner = entries[0]
-    for entry in entries[1:]:
-        if entry.beats(winner):
-            winner = entry
-    return winner
+def _best_plain(racing: Sequence[ContestEntry]) -> ContestEntry:
+    """The best of the plain designs that are still in the race, by the rounds so far; of all, if no
+    other is plain."""
+    plain = [entry for entry in racing if entry.design.plain]
+    return min(plain or racing, key=lambda entry: entry.score)

@@ -13,7 +13,7 @@ from math import inf
 
 from ...model.application import Application
 from ...model.mapping import Mapping as Answer
-from ...model.mapping import NetworkPlan, Placement, in_words
+from ...model.mapping import NetworkPlan, Placement, StagePlan, in_words
 from . import greedy
 from .partition import Objective
 from .plans import sketch, stage_names
@@ -23,17 +23,28 @@ from .problem import Problem, loads, scale, speedup
 @dataclass(frozen=True, slots=True)
 class Design:
     """`predicted` is the value of the objective: ns between frames, ns from start to end, or nJ per
-    frame."""
+    frame. `plain`: users would write it by hand."""
 
     name: str
     mapping: Answer
     predicted: float
     load: Mapping[str, float]
+    plain: bool = False
 
     @property
     def configuration(self) -> str:
         """The mapping in the words of pins: designs with the same text are the same."""
         return in_short(self.mapping)
+
+    @property
+    def complexity(self) -> tuple[int, int]:
+        """The number of stages of networks, and of threads: ties go to the simpler design."""
+        stages = [stage for network in self.mapping.networks for stage in network.stages]
+        places: list[StagePlan | Placement] = [*stages, *self.mapping.placements]
+        workers = {processor for place in places for processor in place.processors}
+        more = sum((p.streams * p.threads - 1) * len(p.processors) for p in places)
+        processes = sum(p.process for p in self.mapping.placements)
+        return len(stages), len(workers) + more + processes
 
     def reaches(self, bound: float | None) -> bool:
         """True if the prediction equals a lower bound, up to rounding."""

@@ -11,18 +11,16 @@ from dataclasses import replace
 from math import inf
 
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import Effort, Mapping, NetworkPlan, Placement
+from ...model.mapping import Decision, Effort, Mapping, NetworkPlan, Placement
 from ..budget import Budget
 from . import auto
-from .contest import Contest, ContestEntry
+from .contest import RACE, Contest, ContestEntry
 from .design import Design, fractional_bound
 from .partition import Objective
 from .problem import Measure, Problem, Progress
 
 #: Rows of the table of contestants.
 ROWS = 12
-#: The part of the budget that is kept for alternating runs of the finalists.
-FINAL = 0.15
 
 Key = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
 
@@ -50,7 +48,7 @@ class Trials:
         if measure is not None and objective != "energy":
             self._contest = Contest(measure, objective, budget, progress)
         self._entries: dict[Key, ContestEntry] = {}
-        own = budget if self._contest is None else budget.part(1.0 - FINAL)
+        own = budget if self._contest is None else budget.part(1 - RACE)
         self.spending = own.begin(lambda: len(self._entries))
         self._least = inf
 
@@ -96,8 +94,7 @@ class Trials:
     ) -> Mapping:
         """The best of some designs that were tried, sorted from simple to complex.
 
-        Measured ones that are close run again in alternation, and medians count; of nearly equal
-        ones, the simpler wins. Raises Errors (F508) if no design can run.
+        Measured ones that are close have a race. Raises Errors (F508) if no design can run.
         """
         final = list(dict.fromkeys(self._entries[_key(design)] for design in finalists))
         if self.measured and all(self._value_of(entry) == inf for entry in final):
@@ -110,7 +107,8 @@ class Trials:
             key=lambda e: (e is not winner, e.value is None, e.value or self._value_of(e)),
         )
         final.sort(key=lambda e: e.value or self._value_of(e))
-        reasons = [*auto.why(self._problem, winner, final, self._objective), *notes]
+        decision = self._decision
+        reasons = [*auto.why(self._problem, winner, final, self._objective, decision), *notes]
         if not self.measured:
             reasons.append("predictions decided")
         return replace(
@@ -127,6 +125,10 @@ class Trials:
         self._contest.entries[:] = final
         return self._contest.decide()
 
+    @property
+    def _decision(self) -> Decision:
+        return "" if self._contest is None else self._contest.decision
+
     def _effort(self, winner: ContestEntry, seed: int, optimal: bool) -> Effort:
         bound = fractional_bound(self._problem) if self._objective == "throughput" else None
         return Effort(
@@ -137,6 +139,7 @@ class Trials:
             seconds=self.spending.seconds,
             lower_bound_ns=bound,
             optimal=optimal or winner.design.reaches(bound),
+            decision=self._decision,
         )
 
     def _value_of(self, entry: ContestEntry) -> float:

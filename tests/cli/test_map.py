@@ -18,7 +18,7 @@ from flowc.cli import app
 from flowc.cli._mapping import table as map_table
 from flowc.driver.measure import measure as measuring
 from flowc.driver.solve import contest
-from flowc.model.mapping import Contestant, Effort, Mapping
+from flowc.model.mapping import Contestant, Decision, Effort, Mapping
 from flowc.model.profile import TransferCost
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.identity import task_hashes
@@ -166,26 +166,44 @@ def test_the_fastest_contestant_wins(
     assert status == 0 and "measured frames/s" in out and "is the busiest processor" in out, err
 
 
-def test_a_simpler_configuration_wins_ties_and_says_so() -> None:
+def test_how_the_race_ended_stands_above_what_was_spent() -> None:
     """What is limited stands beside its limit."""
     simple, fast = (
-        Contestant("one core", "all", 5e6, 5.1e6),
-        Contestant("2 stages", "cut", 4e6, 5e6),
+        Contestant("one core", "all", 5e6, 5.1e6, "", 8),
+        Contestant("2 stages", "cut", 4e6, 5e6, "", 8),
     )
-    ran = Mapping(
-        "host",
-        (),
-        contestants=(simple, fast),
-        search="auto",
-        effort=Effort(evaluations=7, measured_runs=4),
+    ran = Mapping("host", (), contestants=(simple, fast), search="auto")
+
+    def last(decision: Decision) -> list[str]:
+        effort = Effort(evaluations=7, measured_runs=4, decision=decision)
+        return map_table(replace(ran, effort=effort), 4).splitlines()[-2:]
+
+    spent = "auto: 7 configurations, 4 of 4 runs, 0.0 s"
+    assert last("tie") == [
+        "tie: no other one is surely faster than `one core`, which is simpler",
+        spent,
+    ]
+    assert last("separated") == [
+        "separated: `one core` is faster than the others of the race in paired runs",
+        spent,
+    ]
+    assert last("out of budget") == [
+        "out of budget: the race was not decided, `one core` is the answer so far",
+        spent,
+    ]
+    rows = map_table(ran, None).splitlines()
+    assert rows[0].split()[-1] == "runs" and rows[2].split()[-1] == "8"
+
+
+def test_a_simpler_configuration_wins_ties_of_predictions_and_says_so() -> None:
+    simple, fast = Contestant("one core", "all", 5e6), Contestant("2 stages", "cut", 4.99e6)
+    predicted = Mapping(
+        "host", (), contestants=(simple, fast), search="auto", effort=Effort(evaluations=7)
     )
-    last = map_table(ran, 4).splitlines()[-2:]
-    assert (
-        last[0]
-        == "`2 stages` is not surely better: within the tie margin the simpler `one core` wins"
+    assert map_table(predicted, None).splitlines()[-2] == (
+        "`2 stages` is not better by 1 %: within the tie margin the simpler `one core` wins"
     )
-    assert last[1] == "auto: 7 configurations, 4 of 4 runs, 0.0 s"
-    won = replace(ran, contestants=(fast, simple), effort=Effort(evaluations=7))
+    won = replace(predicted, contestants=(fast, simple))
     assert map_table(won, 9).endswith("\n\nauto: 7 of 9 configurations, 0 runs, 0.0 s")
     assert map_table(won, None).endswith("\n\nauto: 7 configurations, 0 runs, 0.0 s")
 
