@@ -194,9 +194,14 @@ def _placed(
         threads = max(places[task].streams for task in here)
         threads *= len(here) if waits_outside(app) else 1
         workers += [TimedBackground(processor, sub_task)] * threads
-    predicted = max(waits[p] for p in processors)
+    networks = [task.name for task in app.tasks if task.network is not None]
     return BackgroundApp(
-        app.name, tuple(places.values()), tuple(longest.items()), tuple(workers), predicted
+        app.name,
+        tuple(places.values()),
+        tuple(longest.items()),
+        tuple(workers),
+        tuple(p for network in networks for p in places[network].processors),
+        max(waits[p] for p in processors),
     )
 
 

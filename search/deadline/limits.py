@@ -77,6 +77,8 @@ class Engines:
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):
             if task.engine:
                 places.append(place)
+        for app in problem.background:
+            places += app.engines
         engines = {str(number): (place,) for number, place in enumerate(places)}
         for pool, _ in crowded(problem.platform, engines):
             reason = f"`{pool.name}` would hold more engines than it can"

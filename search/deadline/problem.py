@@ -190,7 +190,8 @@ class TaskGroup:
 class BackgroundApp:
     """An app without a period, which has the time that groups leave: its places and its `workers`.
 
-    `longest` has its tasks on processors with a queue, with worst cases of their sub-tasks in ns.
+    `longest` has its tasks on processors with a queue, with worst cases of their sub-tasks in ns;
+    `engines` are the places of its networks.
     The time between its results is predicted, not proved; infinite where nothing is left.
     """
 
@@ -198,6 +199,7 @@ class BackgroundApp:
     placements: tuple[Placement, ...]
     longest: tuple[tuple[str, int], ...]
     workers: tuple[TimedBackground, ...]
+    engines: tuple[str, ...]
     predicted_period_ns: float
 
 

@@ -88,17 +88,12 @@ KINDS: dict[str, Kind] = {
         late=True,
         contention=True,
     ),
-    "background": Kind(
-        processors=(2, 4),
-        staged=0.4,
-        load=(0.1, 0.5),
-        priorities="some equal",
-        fifo=True,
-        contention=True,
-        background=True,
-    ),
+    "background": Kind(apps=(1, 2), processors=(1, 2), load=(0.1, 0.4), fifo=True, background=True),
     "background-orders": Kind(
-        staged=0.4, load=(0.1, 0.6), scheduler="static_order", fifo=True, background=True
+        staged=0.4, load=(0.1, 0.5), scheduler="static_order", fifo=True, background=True
+    ),
+    "background-contention": Kind(
+        processors=(2, 4), staged=0.4, load=(0.1, 0.4), contention=True, background=True
     ),
 }
 
@@ -146,8 +141,9 @@ def random_program(rng: random.Random, kind: Kind) -> TimedSystem:
             slowdowns.append(Slowdown(*words, rng.choice((Fraction(3, 2), Fraction(2)))))
     background: list[TimedBackground] = []
     if kind.background:
-        for _ in range(rng.randint(1, 3)):
-            processor = rng.choice(processors)
+        queues = [p for p in processors if p.scheduler == "fifo"]
+        places = [*queues, *(rng.choice(processors) for _ in range(rng.randint(0, 2)))]
+        for processor in places or processors[:1]:
             background.append(TimedBackground(processor.name, rng.randint(1, 40)))
     used = {w.processor for w in (*workers, *background)}
     return TimedSystem(

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flowc.analysis.timing.terms import WorstCases
 from flowc.cli import app
 from flowc.driver.solve.map import Answer, find_mapping
 from flowc.model.diagnostic import Errors
+from flowc.model.platform import Platform, Pool
+from flowc.search.deadline.limits import Engines
+from flowc.search.deadline.problem import Assignment, BackgroundApp, JointProblem
 from typer.testing import CliRunner
 
 from builds import Write, build, in_its_own_time, run
@@ -140,15 +145,39 @@ def test_a_program_runs_the_background_below_all_others(write: Write, tmp_path: 
     assert in_its_own_time(tmp_path / "out", "--frames", "5")["background"] == ["Back"]
 
 
-@pytest.mark.parametrize("scheduler", ["static_order", "fixed_priority"])
-def test_threads_of_the_background_are_nice(write: Write, tmp_path: Path, scheduler: str) -> None:
-    build(write(noticing(scheduler), t_py=CODE), tmp_path / "out", platform="board")
+@pytest.mark.parametrize(
+    ("scheduler", "pin"),
+    [
+        ("static_order", ""),
+        ("fixed_priority", ""),
+        ("static_order", "mapping on board { Back.log -> core[1] process }"),
+    ],
+)
+def test_the_background_is_nice(write: Write, tmp_path: Path, scheduler: str, pin: str) -> None:
+    """Also what runs in a process of its own."""
+    build(write(noticing(scheduler) + pin, t_py=CODE), tmp_path / "out", platform="board")
     done = run(tmp_path / "out", "--frames", "3")
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("niceness")]
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert sorted(lines) == sorted([f"niceness {own}"] * 6 + ["niceness 19"] * 3)
     assert "in the background, with what the others leave (nice 19): Back" in done.stdout
+
+
+def test_engines_of_the_background_count() -> None:
+    pools = (
+        Pool("arm", "cpu", 1, True, "fixed_priority"),
+        Pool("dla", "dla", 1, False, "fifo", engines=1),
+    )
+    back = BackgroundApp("B", (), (), (), ("dla", "dla"), 1.0)
+    problem = JointProblem(
+        Platform("board", pools, (), "", None), (), (), (), {}, (), background=(back,)
+    )
+    nothing = Assignment((), (), ())
+    (broken,) = Engines().broken(problem, nothing, WorstCases({}, {}))
+    assert "more engines" in broken.reason
+    one = replace(back, engines=("dla",))
+    assert not [*Engines().broken(replace(problem, background=(one,)), nothing, WorstCases({}, {}))]
 
 
 def test_a_place_in_the_order_of_a_device_is_refused(write: Write) -> None:
