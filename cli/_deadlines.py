@@ -34,6 +34,8 @@ def joint_table(joint: Joint) -> str:
     if any(group.paths for group in groups):
         rows = [_head("path", "latency ms", ran), *_path_rows(groups, ran)]
         tables.append(columns(rows, left=2))
+    if joint.problem.background:
+        tables.append(_background(joint))
     if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
@@ -85,12 +87,34 @@ def _seen(bound: GroupBound | PathBound, count: int) -> list[str]:
 def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
     for group in groups:
         word = "schedulable" if group.schedulable else "too late"
-        if group.conditional:
-            word += " if estimates hold"
+        suppositions = {"estimates": group.conditional, "niceness": group.niceness}
+        supposed = " and ".join(name for name, needed in suppositions.items() if needed)
+        if supposed:
+            word += f" if {supposed} holds" if supposed == "niceness" else f" if {supposed} hold"
         row = [group.app, word, _ms(group.response_ns), _ms(group.deadline_ns)]
         if ran:
             row += _seen(group, group.frames)
         yield row
+
+
+def _background(joint: Joint) -> str:
+    """The apps without a period, with what is predicted of them."""
+    from ..runtime.report import columns
+
+    predicted = dict(joint.mapping.predicted_period_ns)
+    rows = [["in the background", "predicted ms between frames"]]
+    for app in joint.problem.background:
+        ns = predicted.get(app.name)
+        rows.append([app.name, "-" if ns is None else f"{ns / 1e6:.4g}"])
+    return columns(rows) + "\n\n" + _what_is_proved(joint.mapping.groups)
+
+
+def _what_is_proved(groups: Iterable[GroupBound]) -> str:
+    """What is proved beside apps in the background, and what is predicted."""
+    said = "bounds count apps without a period as endless work below all others; "
+    if any(group.niceness for group in groups):
+        said += "threads are below others\nby niceness (nice 19), which is not proved; "
+    return said + "times of these apps are predicted"
 
 
 def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
@@ -198,6 +222,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
         "max_utilization": max((share for _, share in mapping.utilization), default=None),
         "utilization": dict(mapping.utilization),
         "groups": {group.app: _group_as_data(group) for group in mapping.groups},
+        **_background_as_data(joint),
         "tasks": dict(_places(mapping)),
         "networks": {network.task: _network_as_data(network) for network in mapping.networks},
         "disturbed": None if joint.seen is None else round(joint.seen.delayed, 4),
@@ -214,6 +239,15 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
         },
     }
+
+
+def _background_as_data(joint: Joint) -> dict[str, Any]:
+    """The apps without a period beside others; nothing without them."""
+    predicted = dict(joint.mapping.predicted_period_ns)
+    apps = {}
+    for app in joint.problem.background:
+        apps[app.name] = {"predicted_period_ns": predicted.get(app.name)}
+    return {"background": apps} if apps else {}
 
 
 def _network_as_data(network: NetworkPlan) -> dict[str, Any]:
@@ -245,6 +279,7 @@ def _group_as_data(group: GroupBound) -> dict[str, Any]:
         "deadline_ns": group.deadline_ns,
         "schedulable": group.schedulable,
         "conditional": group.conditional,
+        "niceness": group.niceness,
     }
     if group.frames:
         bounds |= {"seen_ns": group.seen_ns, "frames": group.frames, "missed": group.missed}

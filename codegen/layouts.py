@@ -121,7 +121,13 @@ def _shape(state: DeployedState) -> object:
     place = place_of(state)
     apps = tuple(_app(app, place) for app in state.apps)
     workers = tuple(
-        (w.processor, w.scheduler, tuple(_entry(e, place) for e in w.order), w.fixed_priority)
+        (
+            w.processor,
+            w.scheduler,
+            tuple(_entry(e, place) for e in w.order),
+            w.fixed_priority,
+            w.background,
+        )
         for w in state.processors
     )
     return apps, workers

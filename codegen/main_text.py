@@ -25,11 +25,11 @@ from .statements import (
     RESERVED,
     code_text,
     entry_text,
-    fixed_priority,
     initial_tokens,
     offsets,
     pace,
     port_text,
+    urgency,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         {
             "processor": worker.processor,
             "order": [entry_text(entry, task_ids[entry.task]) for entry in worker.order],
-            "fixed_priority": fixed_priority(worker),
+            "urgency": urgency(worker),
         }
         for worker in deployment.processors
     ]

@@ -112,11 +112,14 @@ def offsets(numbers: tuple[int, ...]) -> str:
     return f"range({bounds})" if step == 1 else f"range({bounds}, {step})"
 
 
-def fixed_priority(worker: DeployedWorker) -> str:
-    """A further argument of a processor whose thread has a fixed priority."""
-    if worker.fixed_priority is None:
-        return ""
-    return f", fixed_priority={worker.fixed_priority}"
+def urgency(worker: DeployedWorker) -> str:
+    """Further arguments of a processor whose thread has a fixed priority, or runs below others."""
+    said = ""
+    if worker.fixed_priority is not None:
+        said += f", fixed_priority={worker.fixed_priority}"
+    if worker.background:
+        said += ", background=True"
+    return said
 
 
 def entry_text(entry: Entry, task: str) -> str:

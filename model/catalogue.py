@@ -491,6 +491,14 @@ CODES: dict[str, tuple[str, str]] = {
         "a board does not answer as expected",
         "Answers of a board are limited in size and in time, and checked. Another program writes among the answers, or a file or the output of a command is too large. Output of its shell before Python starts is shown, and does no harm.",
     ),
+    "F658": (
+        "deadlines are not looked at",
+        "In a scenario, on several machines and within a limit on memory, deadlines are proved only where every app has a period. Elsewhere apps without one run below the others, and the deadlines of these are proved.",
+    ),
+    "F659": (
+        "an app without a period is in a static order of a device",
+        "On a CPU the threads of such an app run below all others. On a GPU or DLA with a static order there is nothing below: apps with periods would pace it, or wait for it.",
+    ),
     "F656": (
         "a worker of the cluster is gone",
         "Its work is repeated by the others, or here where none is left: that costs only time. Its own log has the reason.",

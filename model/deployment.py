@@ -125,12 +125,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class DeployedWorker:
-    """One thread of a processor. `fixed_priority` is (core, priority) under that scheduler."""
+    """One thread of a processor. `fixed_priority` is (core, priority) under that scheduler.
+
+    A thread in the `background` runs below all others, and has the priority 0 on its core.
+    """
 
     processor: str
     scheduler: str
     order: tuple[Entry, ...]
     fixed_priority: tuple[int, int] | None
+    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,7 +339,8 @@ class GroupBound:
 
     Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved.
     `conditional`: the proof uses estimated times. If the program ran at its own periods, `seen_ns`
-    is the longest response over its `frames`; `missed` of them missed the deadline.
+    is the longest response over its `frames`; `missed` of them missed the deadline. `niceness`: the
+    proof supposes that niceness keeps threads in the background behind all others.
     """
 
     app: str
@@ -351,6 +352,7 @@ class GroupBound:
     frames: _WholeNs = 0
     missed: _WholeNs = 0
     paths: tuple[PathBound, ...] = ()
+    niceness: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,7 @@ class _Child:
             if policy != os.SCHED_OTHER:
                 os.sched_setaffinity(pid, os.sched_getaffinity(0))
                 os.sched_setscheduler(pid, policy, os.sched_getparam(0))
+            os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
         except (OSError, AttributeError):
             pass  # the worker has said so already, or the child is gone: the next answer tells
 

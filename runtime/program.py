@@ -42,6 +42,7 @@ class Processor(NamedTuple):
     name: str
     order: List[Fire]
     fixed_priority: Optional[Tuple[int, int]]
+    background: bool
     state: Optional["State"]
 
 
@@ -101,14 +102,20 @@ class Program:
         self.arrows.append(Arrow(source, output, destination, input, capacity, delay, values, key))
 
     def processor(
-        self, name: str, order: Sequence[Fire], fixed_priority: Optional[Tuple[int, int]] = None
+        self,
+        name: str,
+        order: Sequence[Fire],
+        fixed_priority: Optional[Tuple[int, int]] = None,
+        background: bool = False,
     ) -> None:
         """A worker that runs this order, again and again.
 
         `fixed_priority` (core, priority 1..99): its thread is bound to that core and asks for
-        SCHED_FIFO.
+        SCHED_FIFO. `background`: it runs below all others, on that core if there is one.
         """
-        self.processors.append(Processor(name, list(order), fixed_priority, self.making))
+        self.processors.append(
+            Processor(name, list(order), fixed_priority, background, self.making)
+        )
         self.run.add_worker()
 
     def file(self, path: str) -> str:

@@ -38,6 +38,9 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "memory": _memory(program, apps),
         "dropped": _dropped(program, apps),
     }
+    below = _below(run)
+    if below:
+        made["background"] = below
     if program.control is not None:
         made.update(document(program.control))
     if run.transport is not None:
@@ -52,6 +55,15 @@ def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
         share = worker.busy / 1e9 / seconds
         shares[worker.processor] = shares.get(worker.processor, 0.0) + share
     return {name: {"utilization": round(share, 4)} for name, share in shares.items()}
+
+
+def _below(run: Run) -> List[str]:
+    """The apps whose threads run below all others."""
+    apps: Dict[str, None] = {}
+    for worker in run.workers:
+        if worker.below:
+            apps.update((entry.task.app.name, None) for entry in worker.order)
+    return list(apps)
 
 
 def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, Dict[str, Any]]:
@@ -260,7 +272,11 @@ def table(document: Dict[str, Any]) -> str:
     if "states" in document:
         for rows in table_rows(document):
             tables.append(columns(rows, left=3 if rows[0][1] == "to" else 1))
-    return "\n\n".join([*tables, columns(tasks), columns(processors)])
+    below = []
+    if "background" in document:
+        names = ", ".join(document["background"])
+        below.append("in the background, with what the others leave (nice 19): " + names)
+    return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
 
 
 def _others(document: Dict[str, Any]) -> List[Table]:

@@ -3,8 +3,8 @@
 In: the words of `--objective`, and the kind of problem. Out: the objectives of a search for it, or
 the reason why that kind of problem does not have one.
 
-- `deadlines`: apps that all have periods. Deadlines are limits; objectives select among mappings
-  that meet them.
+- `deadlines`: apps that have periods, alone or beside others. Deadlines are limits; objectives
+  select among mappings that meet them.
 - `throughput`: apps that run as fast as they can.
 """
 
@@ -55,7 +55,7 @@ _POSSIBLE: dict[Kind, tuple[tuple[str, ...], ...]] = {
 _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
     "deadlines": {
         "throughput": (
-            "every app has a period, which is its throughput",
+            "apps have periods, which are their throughput",
             "`--fps` or `--sweep fps=...` looks for the highest rate",
         ),
         "latency": (

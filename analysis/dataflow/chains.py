@@ -56,9 +56,9 @@ class _Ways:
     def from_task(
         self, entry: str, keep: int | None, before: tuple[ChainPart, ...]
     ) -> Iterator[tuple[ChainPart, ...]]:
-        """The ways that enter an app at a task."""
-        app = self.app_of[entry]
-        if app.name in (part.app for part in before):
+        """The ways that enter an app at a task; none where the app is not there."""
+        app = self.app_of.get(entry)
+        if app is None or app.name in (part.app for part in before):
             return
         reached = _reached(app, entry)
         if self.sink in reached and before:

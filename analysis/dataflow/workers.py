@@ -9,7 +9,7 @@ response times that they lead to, so that what a search judges is the program th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,15 +38,17 @@ def workers_of(
     """One worker per processor under static order; one per app and processor under the other
     schedulers.
 
-    `placement` names the lanes of each task: processors, or streams of one (`gpu#1`). `wcet_ns` is
-    the worst-case time of one firing, which apps with a period ask for. Apps that cannot share a
-    round, because only some have a period or their periods have no short common multiple, get
-    workers of their own on static-order processors as well; so does one that waits for its data,
-    where others would wait with it.
+    Apps `in_background` have workers of their own below all others, whose orders are as without
+    them. `placement` names the lanes of each task: processors, or streams of one (`gpu#1`).
+    `wcet_ns` is the worst-case time of one firing, which apps with a period ask for. Apps that
+    cannot share a round, because their periods have no short common multiple, get workers of their
+    own on static-order processors as well; so does one that waits for its data, where others would
+    wait with it.
     """
     orders = {a.name: app_order(a, repetition[a.name], placement, wcet_ns) for a in apps}
     alone = {name: interleaved([order]) for name, order in orders.items()}
-    joint = _joint(apps, orders)
+    below = in_background(apps)
+    joint = _joint([a for a in apps if a.name not in below], orders)
     lanes: set[str] = set()
     for places in placement.values():
         lanes.update(lane for lane in places if "#" in lane)
@@ -58,7 +60,10 @@ def workers_of(
         for lane in own_lanes:
             for order, priority in _orders_on(lane, position, scheduler, apps, alone, joint):
                 for steps in _sources_apart(apps, order):
-                    workers.append(DeployedWorker(processor, scheduler, _entries(steps), priority))
+                    background = steps[0].app in below
+                    workers.append(
+                        DeployedWorker(processor, scheduler, _entries(steps), priority, background)
+                    )
     capacities: dict[str, int] = {}
     for own in orders.values():
         capacities.update(own.capacities)
@@ -90,16 +95,22 @@ def tokens_asked_for(
     return iterations * sum(rates) * repetition[channel.source] // len(rates)
 
 
+def in_background(apps: Sequence[Application]) -> frozenset[str]:
+    """The apps without a period, where others have one: they take the time that these leave."""
+    paced = {a.name for a in apps if a.period_ns is not None}
+    return frozenset(a.name for a in apps if a.name not in paced) if paced else frozenset()
+
+
 def waits_outside(app: Application) -> bool:
     """Does the app wait for data from outside, for as long as that takes?"""
     return any(t.live or t.border is not None for t in app.tasks)
 
 
-def _joint(apps: Iterable[Application], orders: Mapping[str, AppOrder]) -> Schedule | None:
+def _joint(apps: Sequence[Application], orders: Mapping[str, AppOrder]) -> Schedule | None:
     """The common round of all apps that do not wait for data from outside; None where there is
     none."""
     together = [a for a in apps if not waits_outside(a)]
-    if len({a.period_ns is None for a in together}) != 1:
+    if not together:
         return None
     with contextlib.suppress(NoRound):
         return interleaved([orders[a.name] for a in together])
@@ -118,14 +129,16 @@ def _orders_on(
     priorities count."""
     orders: list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]] = []
     rest = apps
+    below = in_background(apps)
     if scheduler == "static_order" and joint is not None:
         orders.append((joint.orders.get(lane, ()), None))
-        rest = [a for a in apps if waits_outside(a)]
-    ranks = sorted({a.priority for a in apps})
+        rest = [a for a in apps if waits_outside(a) or a.name in below]
+    ranks = sorted({a.priority for a in apps if a.name not in below})
     for app in rest:
         priority = None
         if scheduler == "fixed_priority":
-            priority = position, 1 + ranks.index(app.priority)
+            rank = 0 if app.name in below else 1 + ranks.index(app.priority)
+            priority = position, rank
         orders.append((alone[app.name].orders.get(lane, ()), priority))
     return orders
 

@@ -1,9 +1,10 @@
 """The timing of a generated program, as its deployment says: what bounds have to be about to be
 true of it.
 
-In: a deployment whose apps all have periods, and the worst-case time of a firing by task. Out: a
-timed system with the program's own workers, orders and channel capacities. Programs release all
-apps from one clock, beginning together.
+In: a deployment, and the worst-case time of a firing by task. Out: a timed system with the
+program's own workers, orders and channel capacities. Programs release all apps from one clock,
+beginning together. Workers of apps without a period, where others have one, are in the
+background.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .system import (
     Scheduler,
     Slowdown,
     Time,
+    TimedBackground,
     TimedChannel,
     TimedGroup,
     TimedPath,
@@ -61,6 +63,8 @@ def timed_program(
         raise Refused(wrong)
     home: dict[str, str] = {}
     processors: dict[str, TimedProcessor] = {}
+    paced = [app for app in deployment.apps if app.period_ns is not None]
+    workers = [worker for worker in deployment.processors if not worker.background]
     for worker in deployment.processors:
         home.update((entry.task, worker.processor) for entry in worker.order)
         pool = platform.pool_of(worker.processor)
@@ -71,17 +75,41 @@ def timed_program(
     for app in deployment.apps:
         app_of.update((task.name, app.name) for task in app.tasks)
     return TimedSystem(
-        tuple(_group(a, home, wcet_ns, curves or {}) for a in deployment.apps),
+        tuple(_group(a, home, wcet_ns, curves or {}) for a in paced),
         tuple(processors.values()),
         tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention),
-        timed_workers(deployment.processors, app_of),
+        timed_workers(workers, app_of),
+        tuple(_background(w, processors, wcet_ns) for w in deployment.processors if w.background),
     )
+
+
+def _background(
+    worker: DeployedWorker,
+    processors: Mapping[str, TimedProcessor],
+    wcet_ns: Mapping[str, Time | tuple[Time, ...]],
+) -> TimedBackground:
+    """A worker in the background. How long its sub-tasks take matters where they queue. Raises
+    Refused if that is not known."""
+    if processors[worker.processor].scheduler != "fifo":
+        return TimedBackground(worker.processor)
+    longest: Time = 0
+    for entry in worker.order:
+        if entry.task not in wcet_ns:
+            raise Refused([f"no worst-case time of `{entry.task}` is known"])
+        kernels = wcet_ns[entry.task]
+        longest = max(longest, *(kernels if isinstance(kernels, tuple) else (kernels,)))
+    return TimedBackground(worker.processor, longest)
 
 
 def _unbounded(deployment: Deployment) -> list[str]:
     """What no bound is known for."""
-    wrong = [f"`{a.name}` has no period" for a in deployment.apps if a.period_ns is None]
+    below = {entry.task for w in deployment.processors if w.background for entry in w.order}
+    wrong = []
     for app in deployment.apps:
+        if any(task.name in below for task in app.tasks):
+            continue
+        if app.period_ns is None:
+            wrong.append(f"`{app.name}` has no period")
         for task in app.tasks:
             if task.code.moves:
                 wrong.append(f"the cut of `{task.name}` moves")

@@ -28,6 +28,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from fractions import Fraction
 
+from .background import without_background
 from .by_streams import StreamSolver
 from .by_windows import WindowSolver
 from .fixed_point import FixedPoint, TooLate
@@ -48,6 +49,7 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
     a group of which a bound exceeds so many of its deadlines is not followed any further. Then the
     values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
+    system = without_background(system)
     by_windows = _by_windows(system, patience)
     if by_windows is not None and patience is not None and not _late(system, by_windows):
         return by_windows
@@ -62,6 +64,7 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     The same answer as by `worst_cases`, sooner: the first bound that is too long ends it. Raises
     Refused.
     """
+    system = without_background(system)
     patience = Fraction(1)
     by_windows = _by_windows(system, patience)
     late: Collection[int] = range(len(system.groups))
@@ -128,6 +131,7 @@ def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 # -- taken apart -----------------------------------------------------------------------------------
 def bounds(system: TimedSystem) -> Bounds:
     """All bounds, taken apart: the least of both analyses. Raises Refused."""
+    system = without_background(system)
     streams = StreamSolver(unfold(system))
     streams.solve()
     by_streams = _told(streams, lambda number: StreamStory(streams, number))

@@ -185,9 +185,22 @@ class TimedWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedBackground:
+    """A worker of an app without a period: it always has something to do, below all groups.
+
+    Its sub-tasks on that processor take at most `longest` ns each.
+    """
+
+    processor: str
+    longest: Time = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TimedSystem:
     """A mapped system. Without `workers` they are made as programs have them (see
     `default_workers`).
+
+    `background` are workers of apps without periods; what they cost the groups says background.py.
 
     Groups in one worker of a static order are released together (offset 0 to each other), as
     programs do it; others as their offsets say.
@@ -197,6 +210,7 @@ class TimedSystem:
     processors: tuple[TimedProcessor, ...]
     slowdowns: tuple[Slowdown, ...] = ()
     workers: tuple[TimedWorker, ...] = ()
+    background: tuple[TimedBackground, ...] = ()
 
 
 class Refused(ValueError):

@@ -8,7 +8,7 @@ the bound on every app's response time, and the gap to the optimum.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -114,6 +114,12 @@ def map_jointly(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     On this machine the program runs briefly, if the request permits it. Raises Errors.
     """
     problem = joint_problem(valid, known.times, request.search_workers)
+    outcome = outcome_of(problem, request)
+    return best_judged(valid, known, outcome, request, lambda found: (problem, found))
+
+
+def outcome_of(problem: JointProblem, request: MapRequest) -> Outcome:
+    """The search's answer for a problem that is possible. Raises Errors."""
     require_possible(problem)
     counts = ", ".join(f"{n.name} {len(n.candidates)}" for n in problem.networks)
     request.say(f"candidates: {counts}" if counts else "no networks")
@@ -125,12 +131,26 @@ def map_jointly(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
         raise Errors(
             [Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]
         ) from refused
-    joint = judged(valid, known, problem, outcome, request)
+    return outcome
+
+
+def best_judged(
+    valid: Valid,
+    known: KnownTimes,
+    outcome: Outcome,
+    request: MapRequest,
+    posed: Callable[[Outcome], tuple[JointProblem, Outcome]],
+) -> Joint:
+    """An answer with the results of the program; one on more processors if it is late on few.
+
+    `posed` gives the problem that an answer is judged by, and the answer with the verdict for it.
+    """
+    joint = judged(valid, known, *posed(outcome), request)
     if outcome.balanced is None or joint.verdict is None or not joint.verdict.late:
         return joint
     request.say("late on few processors: trying more of them")
     balanced = replace(outcome.balanced, history=outcome.history)
-    other = judged(valid, known, problem, balanced, request)
+    other = judged(valid, known, *posed(balanced), request)
     if other.verdict is not None and len(other.verdict.late) < len(joint.verdict.late):
         return other
     return joint
@@ -224,6 +244,8 @@ def program(
         raise Refused([d.message for d in errors.diagnostics if d.severity == "error"]) from errors
     kernels, curves = firing_times(joint.problem, assignment)
     times: _FiringTimes = {**kernels}
+    for app in joint.problem.background:
+        times.update(app.longest)
     for name, ns in _times_of_transfers(mapped).items():
         times.setdefault(name, ns)
     its_times = known.of(mapped).times
@@ -280,6 +302,8 @@ def _in_order(
     there are none."""
     latencies = {}
     for app in deployment.apps:
+        if app.name not in paths:  # it is in the background
+            continue
         measured = seen.paths.get(app.name, ())
         by_ends = {
             (path.source, path.sink): latency

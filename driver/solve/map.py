@@ -37,6 +37,7 @@ from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .known_times import KnownTimes, known_times, require_some_time
+from .mixed import is_mixed, map_mixed
 from .request import MapRequest, supposed
 from .state_map import States, map_states_apart
 from .throughput_problem import problem_of
@@ -93,10 +94,11 @@ def find_mapping(
     """Search for the best mapping of a text and store it beside it; `asked` are fields of a
     `MapRequest`. Raises Errors.
 
-    Apps that all have periods are mapped so that they meet their deadlines (`map_jointly`).
-    Otherwise, on `host` and on a board behind `host`, configurations are run and compared; for
-    other platforms the times of a profile decide. A mapping that keeps the limits of the board is
-    stored. A mapping for suppositions is stored only if the request has `keep`.
+    Apps with periods are mapped so that they meet their deadlines (`map_jointly`), and others in
+    the time that they leave (`map_mixed`). Where no app has a period, configurations are run and
+    compared on `host` and on a board behind `host`; for other platforms the times of a profile
+    decide. A mapping that keeps the limits of the board is stored. A mapping for suppositions is
+    stored only if the request has `keep`.
     """
     request = MapRequest(**asked)
     whole = prepare(
@@ -148,6 +150,12 @@ def _posed(whole: Valid, request: MapRequest) -> _Posed:
         request = replace(request, what_if=replace(request.what_if, fps=None))
     valid = supposed(whole, request.what_if)
     kind: Kind = "deadlines" if _has_deadlines(valid) else "throughput"
+    if kind == "throughput":
+        why = _why_no_deadlines(valid, limit)
+        if not why and is_mixed(valid):
+            kind = "deadlines"
+        elif why:
+            warnings = (*warnings, _without_deadlines(valid, why))
     request.objectives(kind)
     if kind == "deadlines" and valid.platform.machines:
         valid = settled(valid)
@@ -175,8 +183,11 @@ def _announce_runs(posed: _Posed, known: KnownTimes) -> None:
 def _map_with_deadlines(
     valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> Answer:
-    """Apps that all have periods. The best mapping found is stored, even if an app is late."""
-    if limit is None:
+    """Apps with periods, and what runs in the background. The best mapping found is stored, even if
+    an app is late."""
+    if is_mixed(valid):
+        joint = map_mixed(valid, known, request)
+    elif limit is None:
         joint = map_jointly(valid, known, request)
     else:
         joint = map_jointly_within(valid, known, request, limit)
@@ -288,6 +299,27 @@ def _fastest(
 # -- what was asked --------------------------------------------------------------------------------
 def _has_deadlines(valid: Valid) -> bool:
     return all(wants_joint(part) for part in valid.parts)
+
+
+def _why_no_deadlines(valid: Valid, limit: MemoryLimit | None) -> str:
+    """Why deadlines of a text in which some apps have periods and some have none are not looked at;
+    empty if they are, or if there are none."""
+    if not any(app.period_ns is not None for part in valid.parts for app in part.system.apps):
+        return ""
+    if isinstance(valid, ValidScenario):
+        return "in a scenario"
+    if valid.platform.machines:
+        return "on several machines"
+    return "within a limit on memory" if limit is not None else ""
+
+
+def _without_deadlines(valid: Valid, why: str) -> Diagnostic:
+    """A warning that deadlines are not looked at."""
+    apps = [app for part in valid.parts for app in part.system.apps]
+    without = next((app for app in apps if app.period_ns is None), apps[0])
+    message = f"deadlines are not looked at: `{without.name}` has no period, and others have"
+    help_text = f"give every app a period: {why}, deadlines are not proved beside apps without one"
+    return Diagnostic("F658", message, without.span, help=help_text, severity="warning")
 
 
 def _runnable(valid: Valid, request: MapRequest) -> bool:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from bisect import bisect_left
+from collections.abc import Collection
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
@@ -155,10 +156,13 @@ class _Load:
                 threads[file.parent.name] = int(computed), int(waited)
         return threads
 
-    def delayed(self) -> float:
-        """The share of the time since then in which ready threads had no core."""
+    def delayed(self, below: Collection[str] = ()) -> float:
+        """The share of the time since then in which ready threads had no core, without those that
+        are `below` others of the program, for which they wait."""
         computed = waited = 0
         for thread, (computed_now, waited_now) in self._read().items():
+            if thread in below:
+                continue
             computed_then, waited_then = self.seen.get(thread, (0, 0))
             computed += computed_now - computed_then
             waited += waited_now - waited_then
@@ -220,7 +224,8 @@ class _Watch:
         if self._times is not None:
             self._go_on(self._times, give_up)
         self._marks.append(_Frames(program.apps))
-        self.delayed = self._before.delayed()
+        below = {str(worker.native_id) for worker in program.run.workers if worker.below}
+        self.delayed = self._before.delayed(below)
         if self._times is not None:
             self._times.holding = Holding()
             self._times.holding.watch(HOLDING)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
+from math import ceil, isfinite
 
 from ...model.mapping import (
     MOST_POINTS,
@@ -56,11 +56,11 @@ def mapping_of(
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
-    groups = tuple(_bound(t, verdict, seen) for t in problem.groups)
+    groups = tuple(_bound(t, verdict, seen, problem.below_by_niceness) for t in problem.groups)
     return replace(
         empty,
         placements=_placements(problem, found),
-        predicted_period_ns=tuple((t.name, float(t.period_ns)) for t in problem.groups),
+        predicted_period_ns=_periods(problem),
         networks=_plans(problem, found),
         utilization=tuple((p, float(u)) for p, u in verdict.utilization.items()),
         groups=groups,
@@ -87,7 +87,16 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
     return Assignment(tuple(choice), tuple(steps), tuple(tasks))
 
 
-def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None) -> GroupBound:
+def _periods(problem: JointProblem) -> tuple[tuple[str, float], ...]:
+    """The period of each group, and the predicted ones of what is in the background."""
+    periods = [(group.name, float(group.period_ns)) for group in problem.groups]
+    periods += [(a.name, a.predicted_period_ns) for a in problem.background]
+    return tuple(period for period in periods if isfinite(period[1]))
+
+
+def _bound(
+    group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None, niceness: bool
+) -> GroupBound:
     whole, *paths = held(group, verdict.worst)
     name = group.name
     latencies = () if seen is None else seen.paths.get(name, ())
@@ -101,6 +110,7 @@ def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None
         0 if seen is None else seen.frames.get(name, 0),
         0 if seen is None else seen.misses.get(name, 0),
         tuple(_path_bounds(paths, latencies)),
+        niceness,
     )
 
 
@@ -137,6 +147,8 @@ def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ..
     for task, place in zip(problem.tasks, found.tasks, strict=True):
         bands = problem.bands.get(task.name, ()) if problem.kind[place] == "cpu" else ()
         placements.append(Placement(task.name, (place,), bands=bands))
+    for app in problem.background:
+        placements += app.placements
     return tuple(placements)
 
 

@@ -61,6 +61,8 @@ class Deadlines:
             for each in held(group, worst):
                 if each.bound is None:
                     reason = f"{each.name(group)} has no bound"
+                    if each.chain is not None:
+                        reason += ": all apps on its way need periods and `latest` in front"
                     yield BrokenLimit(self, group.name, reason, others=each.others)
                 elif not each.met:
                     reason = (
@@ -81,6 +83,8 @@ class Engines:
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):
             if task.engine:
                 places.append(place)
+        for app in problem.background:
+            places += app.engines
         engines = {str(number): (place,) for number, place in enumerate(places)}
         for pool, _ in crowded(problem.platform, engines):
             reason = f"`{pool.name}` would hold more engines than it can"

@@ -16,10 +16,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from ...analysis.timing.chains import TimedChain
-from ...analysis.timing.system import (
-    TimedPath,
-)
-from ...model.mapping import Bands
+from ...analysis.timing.system import TimedBackground, TimedPath
+from ...model.mapping import Bands, Placement
 from ...model.platform import Platform
 from ...model.workload import WorkloadCurve
 
@@ -191,6 +189,23 @@ class TaskGroup:
         return self.deadline_ns or self.period_ns
 
 
+@dataclass(frozen=True, slots=True)
+class BackgroundApp:
+    """An app without a period, which has the time that groups leave: its places and its `workers`.
+
+    `longest` has its tasks on processors with a queue, with worst cases of their sub-tasks in ns;
+    `engines` are the places of its networks.
+    The time between its results is predicted, not proved; infinite where nothing is left.
+    """
+
+    name: str
+    placements: tuple[Placement, ...]
+    longest: tuple[tuple[str, int], ...]
+    workers: tuple[TimedBackground, ...]
+    engines: tuple[str, ...]
+    predicted_period_ns: float
+
+
 @dataclass(frozen=True)
 class JointProblem:
     """Everything that does not change during a search.
@@ -209,6 +224,14 @@ class JointProblem:
     #: Where an item has to be, on a platform of several machines.
     machines: Mapping[str, str] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    background: tuple[BackgroundApp, ...] = ()
+
+    @cached_property
+    def below_by_niceness(self) -> bool:
+        """Does nothing but niceness keep the background from CPUs that groups want?"""
+        workers = (worker for app in self.background for worker in app.workers)
+        pools = (self.platform.pool_of(worker.processor) for worker in workers)
+        return any(pool.kind == "cpu" and pool.scheduler == "static_order" for pool in pools)
 
     @cached_property
     def processors(self) -> tuple[str, ...]:

@@ -89,7 +89,9 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention
     )
     app_of = {task.name: app.name for app in apps for task in app.tasks}
-    return TimedSystem(groups, processors, slowdowns, timed_workers(threads.workers, app_of))
+    background = tuple(worker for app in problem.background for worker in app.workers)
+    workers = timed_workers(threads.workers, app_of)
+    return TimedSystem(groups, processors, slowdowns, workers, background)
 
 
 def firing_times(

@@ -71,13 +71,13 @@ def _placed(problem: Problem, places: Placement) -> Whole:
 def cost(problem: Problem, placement: Whole) -> float:
     """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all
     processors share."""
-    total = max(_interpreter_load(problem, placement), *loads(problem, placement).values())
+    total = max(interpreter_load(problem, placement), *loads(problem, placement).values())
     if all(a.period_ns is not None for a in problem.apps):
         return max(total, RELAXED)
     return total
 
 
-def _interpreter_load(problem: Problem, placement: Whole) -> float:
+def interpreter_load(problem: Problem, placement: Whole) -> float:
     """The load of the interpreter's lock: Python tasks, and the runtime between all firings."""
     load = 0.0
     processors: set[str] = set()

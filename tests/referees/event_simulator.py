@@ -14,6 +14,9 @@ runtime/worker.py.
 - What ends at a time has ended before anything else happens at that time. What takes no time waits
   for its turn all the same.
 - Work on a processor takes longer while the processors that contend with it are busy.
+- A worker in the background always has something to do. On a CPU it is below all others; on a FIFO
+  processor it asks for its next sub-task when the one before has ended, and comes before others
+  that ask at the same time.
 
 Times are exact: whole ns, or fractions where contention makes some.
 """
@@ -55,6 +58,8 @@ class Run:
     a favorite; `favorites` are numbers of workers, and decide between those that came together as
     well. At `stop` no app begins another iteration. If `exhausted`, the number of iterations is not
     known before: the first source of each app finds out in the firing that has no more data.
+    `background` are the times of each worker in the background, one after the other and again from
+    the start; without them they are the longest ones.
     """
 
     iterations: Mapping[str, int]
@@ -65,6 +70,7 @@ class Run:
     favorites: Sequence[int] = ()
     stop: Time | None = None
     exhausted: bool = False
+    background: Sequence[Sequence[Time]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +178,7 @@ class _Worker:
     parts: list[Time] | None = None
     came: Time = 0
     ended: Time | None = None
+    endless: Iterator[list[Time]] | None = None
 
 
 class _Playing:
@@ -198,6 +205,12 @@ class _Playing:
             rank = priority[worker.sequence[0].group] if fixed else 0
             favor = run.favorites[number] if run.favorites else number
             self.workers.append(_Worker(at, rank, favor, self._firings(worker)))
+        lowest = min(priority.values(), default=0) - 1
+        for number, background in enumerate(system.background):
+            times = run.background[number] if run.background else (max(background.longest, 1),)
+            unending = _again_and_again(times, 1)
+            at = where[background.processor]
+            self.workers.append(_Worker(at, min(lowest, -1), -1, [], endless=unending))
         self.on = [[w for w in self.workers if w.processor == p] for p in range(len(processors))]
         self.contention = []
         for processor in processors:
@@ -265,6 +278,8 @@ class _Playing:
         stop = self.run.stop
         while True:
             self._settle()
+            if all(w.done == len(w.todo) for w in self.workers):
+                break
             speeds = [self._time_of_work(p) for p in range(len(self.running))]
             coming = [] if self.next_release is None else [self.next_release]
             for p, w in enumerate(self.running):
@@ -322,6 +337,9 @@ class _Playing:
 
     def _start(self, w: _Worker) -> bool:
         """Start the next firing of a worker that waits, if it can."""
+        if w.endless is not None:
+            w.parts, w.came = next(w.endless), self.now
+            return True
         while w.done < len(w.todo) and w.todo[w.done].iteration >= w.todo[w.done].task.app.limit:
             w.done += 1
         if w.done == len(w.todo):
@@ -376,6 +394,8 @@ class _Playing:
                 w.came = self.now
             return
         w.parts = None
+        if w.endless is not None:
+            return
         firing = w.todo[w.done]
         w.done += 1
         task, app, k = firing.task, firing.task.app, firing.number

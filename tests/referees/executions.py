@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import product
 from math import ceil, lcm
 
-from flowc.analysis.timing.system import TimedGroup, TimedSystem, TimedTask
+from flowc.analysis.timing.system import TimedBackground, TimedGroup, TimedSystem, TimedTask
 
 from event_simulator import Equals, Run, Time
 
@@ -105,7 +105,16 @@ def _random_run(system: TimedSystem, iterations: Mapping[str, int], rng: random.
     if rng.random() < 0.1:
         stop = rng.randint(0, int(max(iterations[g.name] * g.period for g in system.groups)))
     exhausted = rng.random() < 0.1
-    return Run(iterations, times, late, offsets, equals, favorites, stop, exhausted)
+    background = [_endless(b, rng) for b in system.background]
+    return Run(iterations, times, late, offsets, equals, favorites, stop, exhausted, background)
+
+
+def _endless(worker: TimedBackground, rng: random.Random) -> Sequence[Time]:
+    """Times of a worker in the background: all as long as can be, or from a quarter of that on."""
+    longest = max(1, int(worker.longest))
+    if rng.random() < 0.5:
+        return (longest,)
+    return [rng.randint(-(-longest // 4), longest) for _ in range(rng.randint(1, 20))]
 
 
 def _times(task: TimedTask, mode: str, firings: int, rng: random.Random) -> Sequence[Time]:

@@ -23,6 +23,7 @@ from flowc.analysis.timing.system import (
     RoundFiring,
     Scheduler,
     Slowdown,
+    TimedBackground,
     TimedChannel,
     TimedGroup,
     TimedPath,
@@ -41,7 +42,8 @@ class Kind:
 
     `apps`, `tasks` (of an app) and `processors` are least and most. `staged` is the share of apps
     that are pipelined, `load` the utilization of a processor with tasks of all apps. Some apps of
-    `late` kinds have live sources with jitter; with `phases` offsets are not 0, or not known.
+    `late` kinds have live sources with jitter; with `phases` offsets are not 0, or not known. In
+    kinds with `background`, workers that never end are on some processors.
     """
 
     apps: tuple[int, int] = (2, 3)
@@ -58,6 +60,7 @@ class Kind:
     late: bool = False
     phases: bool = False
     contention: bool = False
+    background: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -84,6 +87,13 @@ KINDS: dict[str, Kind] = {
         fifo=True,
         late=True,
         contention=True,
+    ),
+    "background": Kind(apps=(1, 2), processors=(1, 2), load=(0.1, 0.4), fifo=True, background=True),
+    "background-orders": Kind(
+        staged=0.4, load=(0.1, 0.5), scheduler="static_order", fifo=True, background=True
+    ),
+    "background-contention": Kind(
+        processors=(2, 4), staged=0.4, load=(0.1, 0.4), contention=True, background=True
     ),
 }
 
@@ -129,12 +139,19 @@ def random_program(rng: random.Random, kind: Kind) -> TimedSystem:
         for _ in range(rng.randint(1, 2)):
             words = rng.choice(("cpu", "gpu", "pool0", "pool1")), rng.choice(("cpu", "pool1"))
             slowdowns.append(Slowdown(*words, rng.choice((Fraction(3, 2), Fraction(2)))))
-    used = {w.processor for w in workers}
+    background: list[TimedBackground] = []
+    if kind.background:
+        queues = [p for p in processors if p.scheduler == "fifo"]
+        places = [*queues, *(rng.choice(processors) for _ in range(rng.randint(0, 2)))]
+        for processor in places or processors[:1]:
+            background.append(TimedBackground(processor.name, rng.randint(1, 40)))
+    used = {w.processor for w in (*workers, *background)}
     return TimedSystem(
         tuple(app.group for app in drawn),
         tuple(p for p in processors if p.name in used),
         tuple(slowdowns),
         tuple(workers),
+        tuple(background),
     )
 
 

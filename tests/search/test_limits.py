@@ -20,6 +20,11 @@ network Net from "net.onnx"
 task Show { in y: float32[1, 16, 1, 1]  python "t.py:show"  wcet 1 ms }
 app A { %(time)s camera: Camera  net: Net  show: Show  camera -> net -> show }
 """
+#: Beside it an app without a period.
+BESIDE = """
+app B { camera: Camera  show: Scores  camera -> show }
+task Scores { in y: float32[1, 3, 64, 32]  python "t.py:show"  wcet 1 ms }
+"""
 STATES = """
 app B { %(time)s camera: Camera  show: Scores  camera -> show }
 task Scores { in y: float32[1, 3, 64, 32]  python "t.py:show"  wcet 1 ms }
@@ -56,6 +61,7 @@ TEXTS = {
     "states without periods": BOARD + APPS + STATES,
     "machines with deadlines": RIG + APPS,
     "machines without periods": RIG + APPS,
+    "mixed": BOARD + APPS + BESIDE,
 }
 
 
@@ -87,6 +93,7 @@ WITHOUT = {
         "machines with deadlines",
         "machines without periods",
         "states without periods",
+        "mixed",
     },
 }
 #: Of the memory of a board with several machines, or without a mapping, a build decides.
@@ -134,6 +141,25 @@ def test_a_limit_that_no_mapping_keeps_is_reported(write: Write, name: str, text
         flowc.build(path, path.parent / "out", platform="board", measure=False)
     assert [fault.code for fault in caught.value.diagnostics] == [limit.code]
     assert all(fault.help for fault in caught.value.diagnostics)
+
+
+@pytest.mark.parametrize("kind", ["states", "machines", "memory"])
+def test_where_deadlines_beside_apps_without_periods_are_not_looked_at(
+    write: Write, kind: str
+) -> None:
+    """Nothing else is refused there, but it is said."""
+    apps = BOARD + APPS + BESIDE
+    if kind == "machines":
+        apps = RIG + APPS + BESIDE
+    elif kind == "states":
+        apps = BOARD + APPS + STATES.replace("%(time)s", "")
+    limit = Limit(None, bytes=10**8 if kind == "memory" else None)
+    path = write(apps % {"time": limit.time, "memory": "", "power": ""}, t_py=CODE)
+    stack(path.parent / "net.onnx", 2, 64)
+    store_profile(path, {"A.net": 5_000_000}, "board")
+    found = mapped(path, limit)
+    (warning,) = [d for d in found.diagnostics if d.code == "F658"]
+    assert "`B` has no period" in warning.message and warning.help and found.fits
 
 
 def test_a_power_limit_of_apps_without_periods_is_not_checked(write: Write) -> None:
