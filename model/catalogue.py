@@ -496,8 +496,8 @@ CODES: dict[str, tuple[str, str]] = {
         "In a scenario, on several machines and within a limit on memory, deadlines are proved only where every app has a period. Elsewhere apps without one run below the others, and the deadlines of these are proved.",
     ),
     "F659": (
-        "an app without a period is in a static order of a device",
-        "On a CPU the threads of such an app run below all others. On a GPU or DLA with a static order there is nothing below: apps with periods would pace it, or wait for it.",
+        "an app without a period is on a device without a queue",
+        "On a CPU the threads of such an app run below all others. On a GPU or DLA with a static order, or with priorities, there is nothing below: apps with periods would pace it, or wait for it.",
     ),
     "F656": (
         "a worker of the cluster is gone",

@@ -25,14 +25,21 @@ from .system import Refused, TimedGroup, TimedSystem, TimedTask
 
 
 def without_background(system: TimedSystem) -> TimedSystem:
-    """The system alone, with times that cover what its background costs. Raises Refused for a
-    background without a processor."""
+    """The system alone, with times that cover what its background costs.
+
+    Raises Refused where nothing can be below others: without a processor, or on a GPU or DLA that
+    has no queue.
+    """
     if not system.background:
         return system
     known = {p.name for p in system.processors}
     lost = [w.processor for w in system.background if w.processor not in known]
     if lost:
         raise Refused([f"`{name}` has a background, and is no processor" for name in lost])
+    busy = {worker.processor for worker in system.background}
+    for p in system.processors:
+        if p.name in busy and p.kind in ("gpu", "dla") and p.scheduler != "fifo":
+            raise Refused([f"`{p.name}` has a background, and no queue"])
     waits = _waits(system)
     groups = tuple(_waiting(group, waits) for group in system.groups)
     return _contended(replace(system, groups=groups))

@@ -20,7 +20,6 @@ from ...analysis.timing.system import TimedBackground
 from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Placement
-from ...model.platform import Pool
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import BackgroundApp, JointProblem
 from ...search.deadline.verdict import verdict
@@ -51,12 +50,14 @@ def map_mixed(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     below = in_background(valid.system.apps)
     paced = _part(valid, [a for a in valid.system.apps if a.name not in below])
     rest = _part(valid, [a for a in valid.system.apps if a.name in below])
-    _require_own_queue(rest)
     alone = joint_problem(paced, known.times, request.search_workers)
     beside = problem_of(rest, known.times, known.profile)
+    _require_queues(beside, rest)
+    problems = _with_devices(beside)
+    part = request.part(1 / len(problems))
     best: Joint | None = None
-    for problem in _with_pins(beside):
-        joint = _mapped(valid, known, alone, problem, request)
+    for problem in problems:
+        joint = _mapped(valid, known, alone, problem, part)
         if best is None or len(_late(joint)) < len(_late(best)):
             best = joint
         if not _late(best):
@@ -99,35 +100,39 @@ def _part(valid: Valid, apps: Collection[Application]) -> Valid:
     return valid.rewritten(replace(valid.system, apps=tuple(apps), pins=pins))
 
 
-def _with_pins(problem: Problem) -> Iterator[Problem]:
-    """The problem with the devices that networks are quicker on, and without."""
-    on_devices = on_gpu(problem)
-    yield replace(problem, pins={**on_devices, **problem.pins})
-    if on_devices:
-        yield problem
+def _with_devices(problem: Problem) -> list[Problem]:
+    """The problem with networks on the GPU where they are quicker there, and without."""
+    places = {}
+    for task, place in on_gpu(problem).items():
+        if not _has_order(problem, place):
+            places[task] = place
+    on_device = replace(problem, pins={**places, **problem.pins})
+    return [on_device, problem] if places else [problem]
 
 
-def _require_own_queue(rest: Valid) -> None:
-    """On a GPU or DLA with a static order nothing can be below anything. Raises Errors."""
+def _require_queues(problem: Problem, valid: Valid) -> None:
+    """On a GPU or DLA that has no queue, nothing can be below anything. Raises Errors."""
+    spans = {pin.task: pin.span for pin in valid.system.pins}
     faults = []
-    for pin in rest.system.pins:
-        for processor in pin.stages[0].processors if pin.platform == rest.platform.name else ():
-            if _is_ordered_device(rest.platform.pool_of(processor)):
-                message = (
-                    f"`{pin.task}` has no period, and `{processor}` fires in a static order: there"
-                    " it would wait for apps with periods, or they for it"
-                )
-                help_text = (
-                    "give its app a period, pin it elsewhere, or declare the pool with `scheduler"
-                    " fifo`"
-                )
-                faults.append(Diagnostic("F659", message, pin.span, help=help_text))
+    for task, place in problem.pins.items():
+        if _has_order(problem, place):
+            message = (
+                f"`{task}` has no period, and `{place.processors[0]}` has no queue: in its order it"
+                " would wait for apps with periods, or they for it"
+            )
+            help_text = (
+                "give its app a period, pin it elsewhere, or declare the pool with `scheduler fifo`"
+            )
+            span = spans.get(task, valid.tasks[task].span)
+            faults.append(Diagnostic("F659", message, span, help=help_text))
     if faults:
         raise Errors(faults)
 
 
-def _is_ordered_device(pool: Pool) -> bool:
-    return pool.kind != "cpu" and pool.scheduler == "static_order"
+def _has_order(problem: Problem, place: Placement) -> bool:
+    """Is it on a GPU or DLA without a queue?"""
+    pools = (problem.platform.pool_of(processor) for processor in place.processors)
+    return any(pool.kind != "cpu" and pool.scheduler != "fifo" for pool in pools)
 
 
 # -- places in the background ----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -84,3 +85,7 @@ def test_contention_counts_the_background_as_always_busy() -> None:
 def test_a_background_needs_a_processor() -> None:
     with pytest.raises(Refused, match="`x` has a background"):
         worst_cases(alone(TimedTask("t", "c", (1,)), TimedBackground("x")))
+    made = alone(TimedTask("t", "c", (1,)), TimedBackground("g"))
+    ordered = (CPU, ORDER, replace(GPU, scheduler="static_order"))
+    with pytest.raises(Refused, match="no queue"):
+        worst_cases(replace(made, processors=ordered))
