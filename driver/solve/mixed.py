@@ -156,7 +156,12 @@ def _waits(problem: Problem, placement: Whole, used: Mapping[str, Fraction]) -> 
     waits = {}
     for processor, load in loads(problem, placement).items():
         left = 1 - float(used[processor])
-        waits[processor] = (load / left if left > 0 else inf) if load else 0.0
+        if not load:
+            waits[processor] = 0.0
+        elif left > 0:
+            waits[processor] = load / left
+        else:
+            waits[processor] = inf
     return waits
 
 
