@@ -29,7 +29,8 @@ from .statements import (
     offsets,
     pace,
     port_text,
-    urgency,
+    scheduling,
+    scheduling_class,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         {
             "processor": worker.processor,
             "order": [entry_text(entry, task_ids[entry.task]) for entry in worker.order],
-            "urgency": urgency(worker),
+            "scheduling": scheduling(worker),
         }
         for worker in deployment.processors
     ]
@@ -70,6 +71,7 @@ def words_of(deployment: Deployment) -> list[str]:
     words = {"Fire", "Port", "Program", "main"}
     for task in deployment.tasks:
         words |= code_of(task).words
+    words |= {scheduling_class(worker) for worker in deployment.every_worker} - {""}
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
     if any(not path.newest for app in deployment.apps for path in app.paths):

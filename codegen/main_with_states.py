@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment
 from .app_function import OWN, AppFunction, FunctionLayout, layouts_of, short
 from .names import identifiers, literal
-from .statements import code_text, entry_text, urgency
+from .statements import code_text, entry_text, scheduling
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -88,7 +88,7 @@ def _contents(
                 {
                     "processor": worker.processor,
                     "order": order,
-                    "urgency": urgency(worker),
+                    "scheduling": scheduling(worker),
                 }
             )
     return {

@@ -21,12 +21,17 @@ from .kinds.kind import Identifiers
 from .names import literal
 
 #: Names that main.py uses itself.
+#: Classes of the runtime: how threads are scheduled.
+BACKGROUND, FIXED_PRIORITY = "Background", "FixedPriority"
 RESERVED = frozenset(
     {
         "Control",
+        "Age",
+        BACKGROUND,
         "Dropping",
         "Event",
         "Fire",
+        FIXED_PRIORITY,
         "HOME",
         "Port",
         "Program",
@@ -112,14 +117,20 @@ def offsets(numbers: tuple[int, ...]) -> str:
     return f"range({bounds})" if step == 1 else f"range({bounds}, {step})"
 
 
-def urgency(worker: DeployedWorker) -> str:
-    """Further arguments of a processor whose thread has a fixed priority, or runs below others."""
-    said = ""
-    if worker.fixed_priority is not None:
-        said += f", fixed_priority={worker.fixed_priority}"
+def scheduling(worker: DeployedWorker) -> str:
+    """A further argument of a processor whose thread has a fixed priority, or runs below others."""
+    called = scheduling_class(worker)
+    core_and_priority = map(str, worker.fixed_priority or ())
+    if called == BACKGROUND:
+        return f", {called}({next(core_and_priority, '')})"
+    return f", {called}({', '.join(core_and_priority)})" if called else ""
+
+
+def scheduling_class(worker: DeployedWorker) -> str:
+    """What the runtime calls it; empty where the system schedules as it likes."""
     if worker.background:
-        said += ", background=True"
-    return said
+        return BACKGROUND
+    return "" if worker.fixed_priority is None else FIXED_PRIORITY
 
 
 def entry_text(entry: Entry, task: str) -> str:

@@ -52,56 +52,41 @@ if TYPE_CHECKING:
     from .remote_channel import Forward as Forward
     from .resample import Last as Last
     from .resample import Repeat as Repeat
+    from .scheduling import Background as Background
+    from .scheduling import FixedPriority as FixedPriority
     from .segments import Segments as Segments
     from .select import Select as Select
     from .tokens import Port as Port
     from .tokens import TaskError as TaskError
     from .transport import Transport as Transport
 
-#: The module of each name: a program imports what it uses, and carries no more.
-FACES = {
-    "Transport": "transport",
-    "Link": "link",
-    "Event": "control",
-    "Control": "control",
-    "Age": "age",
-    "App": "graph",
-    "Back": "adapt",
-    "Bands": "bands",
-    "C": "code",
-    "Channel": "channel",
-    "Code": "code",
-    "CudaError": "cuda",
-    "Cut": "adapt",
-    "Dropping": "link",
-    "Fire": "graph",
-    "Forward": "remote_channel",
-    "Front": "adapt",
-    "Inlet": "ends",
-    "Kernels": "kernels",
-    "Last": "resample",
-    "Latest": "link",
-    "Launch": "kernels",
-    "Memory": "cuda",
-    "Network": "code",
-    "OnnxCuda": "engines",
-    "Outlet": "ends",
-    "Port": "tokens",
-    "Process": "process",
-    "Program": "program",
-    "Put": "link",
-    "Python": "code",
-    "Repeat": "resample",
-    "Segments": "segments",
-    "Select": "select",
-    "Take": "link",
-    "Task": "graph",
-    "TaskError": "tokens",
-    "TensorRT": "engines",
-    "Variant": "adapt",
-    "main": "command",
-    "open_cuda": "gpu",
+_NAMES = {
+    "adapt": ("Back", "Cut", "Front", "Variant"),
+    "age": ("Age",),
+    "bands": ("Bands",),
+    "channel": ("Channel",),
+    "code": ("C", "Code", "Network", "Python"),
+    "command": ("main",),
+    "control": ("Control", "Event"),
+    "cuda": ("CudaError", "Memory"),
+    "ends": ("Inlet", "Outlet"),
+    "engines": ("OnnxCuda", "TensorRT"),
+    "gpu": ("open_cuda",),
+    "graph": ("App", "Fire", "Task"),
+    "kernels": ("Kernels", "Launch"),
+    "link": ("Dropping", "Latest", "Link", "Put", "Take"),
+    "process": ("Process",),
+    "program": ("Program",),
+    "remote_channel": ("Forward",),
+    "resample": ("Last", "Repeat"),
+    "scheduling": ("Background", "FixedPriority"),
+    "segments": ("Segments",),
+    "select": ("Select",),
+    "tokens": ("Port", "TaskError"),
+    "transport": ("Transport",),
 }
+#: The module of each name: a program imports what it uses, and carries no more.
+FACES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from fractions import Fraction
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
 
 from .channel import Channel
 from .graph import App, Fire, Task
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .control import Control
     from .link import Link
     from .scenario import State
+    from .scheduling import Scheduling
 
 
 class Arrow(NamedTuple):
@@ -41,8 +42,7 @@ class Processor(NamedTuple):
 
     name: str
     order: List[Fire]
-    fixed_priority: Optional[Tuple[int, int]]
-    background: bool
+    scheduling: Optional["Scheduling"]
     state: Optional["State"]
 
 
@@ -102,20 +102,10 @@ class Program:
         self.arrows.append(Arrow(source, output, destination, input, capacity, delay, values, key))
 
     def processor(
-        self,
-        name: str,
-        order: Sequence[Fire],
-        fixed_priority: Optional[Tuple[int, int]] = None,
-        background: bool = False,
+        self, name: str, order: Sequence[Fire], scheduling: Optional["Scheduling"] = None
     ) -> None:
-        """A worker that runs this order, again and again.
-
-        `fixed_priority` (core, priority 1..99): its thread is bound to that core and asks for
-        SCHED_FIFO. `background`: it runs below all others, on that core if there is one.
-        """
-        self.processors.append(
-            Processor(name, list(order), fixed_priority, background, self.making)
-        )
+        """A worker that runs this order, again and again, scheduled like that."""
+        self.processors.append(Processor(name, list(order), scheduling, self.making))
         self.run.add_worker()
 
     def file(self, path: str) -> str:

@@ -6,8 +6,6 @@ on an earlier iteration, so that processors overlap.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 import traceback
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from .control import Control
     from .program import Processor
     from .run import Run
-
-#: The niceness of threads in the background, the highest one.
-NICEST = 19
 
 
 class Worker(threading.Thread, Waiter):
@@ -46,10 +41,7 @@ class Worker(threading.Thread, Waiter):
         # `run` is what a thread does
         self._of_run, self.control, self.arena = run, control, arena
         self.processor, self.order = processor.name, list(processor.order)
-        self._fixed_priority = processor.fixed_priority
-        self._background = processor.background
-        #: Does it run below all others? Known once it has begun.
-        self.below = False
+        self.scheduling = processor.scheduling
         self.busy = 0
         self.round = 0
         self.progress = 0
@@ -72,6 +64,11 @@ class Worker(threading.Thread, Waiter):
         number = self.line[0]  # first: what the other cells hold may only be newer
         return (self._of_run.tasks[number - 1], self.line[1], self.line[2]) if number else None
 
+    @property
+    def below(self) -> bool:
+        """Does its thread run below all others?"""
+        return self.scheduling is not None and self.scheduling.below
+
     def doing(self) -> str:
         """What it does or waits for, in words; empty if it is between two firings."""
         waiting, firing = self.waiting, self.firing
@@ -91,10 +88,8 @@ class Worker(threading.Thread, Waiter):
             raise EndOfStream
 
     def run(self) -> None:
-        if self._background:
-            self._step_back()
-        elif self._fixed_priority is not None:
-            self._ask_for_priority(*self._fixed_priority)
+        if self.scheduling is not None:
+            self.scheduling.begin(self._of_run)
         device = self._of_run.device
         if device is not None:
             device.begin_lane(self.processor, [e.task.code for e in self.order], self.arena)
@@ -169,37 +164,6 @@ class Worker(threading.Thread, Waiter):
         line[1], line[2] = firing, now
         line[0] = task.number
         return now
-
-    def _ask_for_priority(self, core: int, priority: int) -> None:
-        """Bind this thread to its core under SCHED_FIFO; without permission say so and go on as an
-        ordinary thread."""
-        thread = threading.get_native_id()
-        try:
-            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
-            _bind(thread, core)
-        except (OSError, AttributeError) as error:
-            self._of_run.say(
-                "fixed priorities are not in force (%s): the system schedules as it likes" % error
-            )
-
-    def _step_back(self) -> None:
-        """Let this thread run below the others, which needs no permission.
-
-        By niceness, and not under SCHED_IDLE: a thread that has the interpreter and gets no core
-        keeps all others waiting.
-        """
-        thread = threading.get_native_id()
-        try:
-            if not sys.platform.startswith("linux"):  # elsewhere threads have no niceness
-                raise OSError("not on %s" % sys.platform)
-            os.setpriority(os.PRIO_PROCESS, thread, NICEST)
-            self.below = True
-            if self._fixed_priority is not None:
-                _bind(thread, self._fixed_priority[0])
-        except OSError as error:
-            self._of_run.say(
-                "apps without a period are not below the others (%s): they take their time" % error
-            )
 
     def at(self, iteration: int) -> None:
         """It works on that iteration of its app now."""
@@ -434,12 +398,6 @@ class _Waits:
         if not self._task.live:
             return start
         return end - (time.thread_time_ns() - self._spent)
-
-
-def _bind(thread: int, core: int) -> None:
-    """Bind a thread to the n-th core that the process may use."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(thread, {cores[core % len(cores)]})
 
 
 def _tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:

@@ -32,6 +32,7 @@ from .background import without_background
 from .by_streams import StreamSolver
 from .by_windows import WindowSolver
 from .fixed_point import FixedPoint, TooLate
+from .story import Story
 from .stream_story import StreamStory
 from .system import TimedSystem
 from .terms import Bounds, GroupResponse, PathResponse, TaskBound, WorstCases
@@ -39,7 +40,7 @@ from .unfolding import unfold, unfold_hyperperiod
 from .window_story import WindowStory
 
 #: Makes the story of a cluster by number.
-StoryOf = Callable[[int], StreamStory | WindowStory]
+StoryOf = Callable[[int], Story]
 
 
 def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> WorstCases:

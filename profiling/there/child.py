@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from bisect import bisect_left
 from collections.abc import Collection
 from itertools import accumulate
@@ -205,7 +206,15 @@ class _Watch:
 
     def start(self) -> None:
         """Begin to watch; the program is started after it."""
-        threading.Thread(target=self._stop_when_seen, daemon=True).start()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        """Without this thread the program would go on for ever."""
+        try:
+            self._stop_when_seen()
+        except BaseException:
+            reason = f"internal error: {traceback.format_exc()}"
+            self._program.run.fail(self._failure("", "", None, reason))
 
     def _stop_when_seen(self) -> None:
         """Wait for the time, until every app has finished a frame, and until the times of tasks are

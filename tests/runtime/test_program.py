@@ -529,7 +529,7 @@ def test_fixed_priority_has_a_worker_per_app_and_processor(write: Write, tmp_pat
     out = build(flow, tmp_path / "out", platform="board")
     main = (out / "main.py").read_text()
     assert main.count('p.processor("core"') == 2
-    assert "fixed_priority=(0, 2)" in main and "fixed_priority=(0, 1)" in main
+    assert "FixedPriority(0, 2)" in main and "FixedPriority(0, 1)" in main
     done = run(out, "--frames", "10")
     assert done.returncode == 0
     assert (

@@ -86,7 +86,7 @@ def program(deployed: Deployed, codes: dict[str, Code]) -> Program:
         order = [
             Fire(tasks[e.task], e.times, e.first, e.stage, e.replica, e.round) for e in w.order
         ]
-        made.processor(w.processor, order, w.fixed_priority)
+        made.processor(w.processor, order)
     return made
 
 

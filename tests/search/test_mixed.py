@@ -141,7 +141,7 @@ def test_a_program_runs_the_background_below_all_others(write: Write, tmp_path: 
     path = write(text("static_order"), t_py=CODE)
     assert mapped(path).path is not None
     build(path, tmp_path / "out", platform="board")
-    assert (tmp_path / "out/main.py").read_text().count("background=True") == 1
+    assert (tmp_path / "out/main.py").read_text().count("], Background(") == 1
     assert in_its_own_time(tmp_path / "out", "--frames", "5")["background"] == ["Back"]
 
 
