@@ -6,14 +6,13 @@ composite are knots: an arrow into one continues inside, so every channel finall
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, count
 
-from ..model.application import Application, Channel, Link, PathDeadline, Port, Task
+from ..model.application import Application, Channel, Link, PathDeadline, Port, Task, reached
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
 from . import syntax as s
@@ -637,17 +636,3 @@ def _written(path: Sequence[s.Element]) -> str:
 
 def _span_of(path: Sequence[s.Element]) -> Span:
     return path[0].span.to(path[-1].span)
-
-
-def reached(task: str, channels: tuple[Channel, ...]) -> set[str]:
-    """All tasks that its tokens can reach."""
-    following: dict[str, set[str]] = defaultdict(set)
-    for channel in channels:
-        following[channel.source].add(channel.destination)
-    behind: set[str] = set()
-    waiting = [task]
-    while waiting:
-        for name in following[waiting.pop()] - behind:
-            behind.add(name)
-            waiting.append(name)
-    return behind

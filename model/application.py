@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -435,3 +436,17 @@ def all_tasks(apps: Iterable[Application]) -> Iterator[Task]:
     """The tasks of several apps."""
     for app in apps:
         yield from app.tasks
+
+
+def reached(task: str, channels: Iterable[Channel]) -> set[str]:
+    """All tasks that its tokens can reach."""
+    following: dict[str, set[str]] = defaultdict(set)
+    for channel in channels:
+        following[channel.source].add(channel.destination)
+    behind: set[str] = set()
+    waiting = [task]
+    while waiting:
+        for name in following[waiting.pop()] - behind:
+            behind.add(name)
+            waiting.append(name)
+    return behind

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...model.application import Application
+from ...model.application import Application, reached
 
 #: So many ways of a chain are looked at.
 MOST_WAYS = 64
@@ -60,28 +60,14 @@ class _Ways:
         app = self.app_of.get(entry)
         if app is None or app.name in (part.app for part in before):
             return
-        reached = _reached(app, entry)
-        if self.sink in reached and before:
+        behind = {entry} | reached(entry, app.channels)
+        if self.sink in behind and before:
             yield (*before, ChainPart(app.name, entry, self.sink, keep))
         for task in app.tasks:
-            if task.name not in reached or task.link is None or not task.link.writes:
+            if task.name not in behind or task.link is None or not task.link.writes:
                 continue
             reader = self.readers.get(task.link.name)
             if reader is not None and reader.link is not None:
                 part = ChainPart(app.name, entry, task.name, keep)
                 taken = None if reader.link.latest else reader.link.keep
                 yield from self.from_task(reader.name, taken, (*before, part))
-
-
-def _reached(app: Application, task: str) -> set[str]:
-    """A task and all that its data reach within the app."""
-    following: dict[str, list[str]] = {}
-    for channel in app.channels:
-        following.setdefault(channel.source, []).append(channel.destination)
-    reached, waiting = {task}, [task]
-    while waiting:
-        for name in following.get(waiting.pop(), ()):
-            if name not in reached:
-                reached.add(name)
-                waiting.append(name)
-    return reached

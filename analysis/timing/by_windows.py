@@ -437,6 +437,7 @@ class _Precedence:
 
     def __init__(self, net: Unfolded) -> None:
         self.net = net
+        self._periods = [int(group.period * net.unit) for group in net.system.groups]
         #: By an earlier and a later firing: the least number of iterations between them.
         self.lags: dict[tuple[Firing, Firing], int] = {}
         pairs = list(self._pairs())
@@ -470,9 +471,8 @@ class _Precedence:
 
     def _iteration(self, j: int, rounds: int) -> int:
         job = self.net.jobs[j]
-        period = int(self.net.system.groups[job.group].period * self.net.unit)
         whole = self.net.clusters[self.net.lanes[job.worker].cluster].round
-        return (job.base + rounds * whole) // period
+        return (job.base + rounds * whole) // self._periods[job.group]
 
     def _pairs(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
         """The jobs of two workers of a cluster on one processor, of the one with fewer first."""
@@ -489,8 +489,8 @@ class _Precedence:
         waits: Arcs = {self._firing(j): {} for j in range(len(self.net.jobs))}
         for j, job in enumerate(self.net.jobs):
             own = self._firing(j)
-            for wait in (*job.waits, *job.same):
-                waits[own][self._firing(wait.job)] = self._lag(j, wait)
+            for other, lag in self._least_lags(j).items():
+                waits[own][other] = max(lag, waits[own].get(other, lag))
             if job.turn is not None:
                 before = turns.setdefault(own, {})
                 other = self._firing(job.turn.job)
@@ -500,6 +500,15 @@ class _Precedence:
                 ((other, lag),) = before.items()
                 waits[own][other] = min(lag, waits[own].get(other, lag))
         return waits
+
+    def _least_lags(self, j: int) -> dict[Firing, int]:
+        """What one job waits for: of several iterations of a firing the latest one."""
+        lags: dict[Firing, int] = {}
+        job = self.net.jobs[j]
+        for wait in (*job.waits, *job.same):
+            other, lag = self._firing(wait.job), self._lag(j, wait)
+            lags[other] = min(lag, lags.get(other, lag))
+        return lags
 
     def _lag(self, j: int, wait: JobWait) -> int:
         return self._iteration(j, 0) - self._iteration(wait.job, -wait.lag)

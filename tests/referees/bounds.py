@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
@@ -97,21 +97,25 @@ HEADING = (
 
 def hunted(kind: Kind, seeds: Iterable[int], per_end: int = PER_END) -> Found:
     """Random systems of a kind against executions that look for the worst."""
-    found = Found()
-    for seed in seeds:
-        rng = random.Random(seed)
-        system = random_program(rng, kind)
-        hold(found, system, hunting_runs(system, rng, per_end))
-    return found
+    return _held(kind, seeds, lambda system, rng: hunting_runs(system, rng, per_end))
 
 
 def enumerated(kind: Kind, seeds: Iterable[int], independent: int = INDEPENDENT) -> Found:
     """Small random systems against executions with all combinations of times 0 and worst case."""
+    return _held(kind, seeds, lambda system, rng: every_run(system, rng, independent))
+
+
+def _held(
+    kind: Kind,
+    seeds: Iterable[int],
+    runs: Callable[[TimedSystem, random.Random], Iterator[Run]],
+) -> Found:
+    """Random systems of a kind against executions."""
     found = Found()
     for seed in seeds:
         rng = random.Random(seed)
         system = random_program(rng, kind)
-        hold(found, system, every_run(system, rng, independent))
+        hold(found, system, runs(system, rng))
     return found
 
 
