@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from ..runtime import FACES
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
+#: A row of the table of names in `__init__.py`, or a line of its stub: a module, and its names.
+_ROW = re.compile(r'^(?:    "|from \.)(\w+)(?:": \(.*\),| import .*)\n', re.MULTILINE)
 _FROM_RUNTIME = re.compile(r"^from flowc\.runtime\.", re.MULTILINE)
 
 
@@ -38,8 +40,15 @@ def carried(
             found.add(module)
             left += _imported(module)
     files = {f"runtime/{module}.py": (RUNTIME / f"{module}.py").read_bytes() for module in found}
+    for name in ("__init__.py", "__init__.pyi"):
+        files[f"runtime/{name}"] = _naming((RUNTIME / name).read_text(), found).encode()
     files |= {f"runtime/{module}.py": text.encode() for module, text in texts.items()}
     return dict(sorted(files.items()))
+
+
+def _naming(text: str, modules: Collection[str]) -> str:
+    """The `__init__.py` of a build, or its stub: only what it says of these modules."""
+    return _ROW.sub(lambda row: row[0] if row[1] in modules else "", text)
 
 
 def _beside_runtime(path: Path) -> str:

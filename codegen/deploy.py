@@ -295,8 +295,9 @@ def _port(port: Port, task: Task) -> DeployedPort:
     assert port.type is not None
     if task.network is not None and task.network.moving is not None and port.name == CUT:
         return DeployedPort(port.name, "object", (), port.rates, port.stacked)
+    type_ = port.type
     return DeployedPort(
-        port.name, port.type.dtype, port.type.shape, port.rates, port.stacked, port.window
+        port.name, type_.dtype, type_.shape, port.rates, port.stacked, port.window, port.count
     )
 
 

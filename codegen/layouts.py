@@ -170,7 +170,7 @@ def _task(task: DeployedTask, place: Place) -> object:
 
 
 def _port(port: DeployedPort) -> object:
-    return port.dtype, port.shape, port.rates, port.stacked, port.window
+    return port.dtype, port.shape, port.rates, port.stacked, port.window, port.count
 
 
 def _number(ports: tuple[DeployedPort, ...], name: str) -> int:

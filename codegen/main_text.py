@@ -71,6 +71,8 @@ def words_of(deployment: Deployment) -> list[str]:
     words = {"Fire", "Port", "Program", "main"}
     for task in deployment.tasks:
         words |= code_of(task).words
+    if any(port.count for task in deployment.tasks for port in (*task.inputs, *task.outputs)):
+        words.add("UpTo")
     words |= {scheduling_class(worker) for worker in deployment.every_worker} - {""}
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")

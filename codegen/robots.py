@@ -106,8 +106,16 @@ def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
                 continue
             for port in (*task.inputs, *task.outputs):
                 yield from _misnamed(port.name, task.span, robot)
+                yield from _list(port, task, robot)
                 yield from _too_large(port, task, robot)
                 yield from _mistyped(port, task, robot)
+
+
+def _list(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
+    if port.count:
+        message = f"`{port.name}` is a list, but {robot.messages} have one token each"
+        help_text = "read it inside of the app, and send an array of a fixed size"
+        yield Diagnostic("F535", message, task.span, help=help_text)
 
 
 def _mistyped(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
@@ -165,8 +173,11 @@ def _jinja() -> Environment:
 
 
 def with_runtime(module: str, folder: str) -> Plan:
-    """The files of the runtime that make a program a node, for the program in that folder.
+    """The files of the runtime that make a program a node, beside those of the program in that
+    folder.
 
     The folder is "", or has a slash at the end.
     """
-    return {f"{folder}{path}": content for path, content in carried((), (module,)).items()}
+    files = carried((), (module,))
+    del files["runtime/__init__.py"]  # the program's own names more
+    return {f"{folder}{path}": content for path, content in files.items()}

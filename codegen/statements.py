@@ -37,6 +37,7 @@ RESERVED = frozenset(
         "Program",
         "Select",
         "Transport",
+        "UpTo",
         "control",
         "main",
         "os",
@@ -82,6 +83,9 @@ def initial_tokens(channel: DeployedChannel) -> str:
 
 def port_text(port: DeployedPort) -> str:
     """A port with its type, and what one firing reads or writes."""
+    if port.count:
+        given = port.name, port.dtype, port.shape, port.rates[0], port.count
+        return f"UpTo({', '.join(map(literal, given))})"
     text = f"Port({literal(port.name)}, {literal(port.dtype)}"
     if port.shape or port.rates != (1,) or port.stacked:
         text += f", {literal(port.shape)}"

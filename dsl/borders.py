@@ -44,15 +44,18 @@ def open_ends(
             continue
         first[name] = part
         type_ = None
+        rates = evaluate.rates(part.rate, scope, part.span) or (1,)
         if part.type is None:
             help_text = f"write `{part.direction} {name}: TYPE`"
             context.fault("F602", f"open end `{name}` has no type", part.span, help=help_text)
         else:
             type_ = evaluate.type(part.type, scope)
-        yield _open_end(app, part, type_)
+        yield _open_end(app, part, type_, rates)
 
 
-def _open_end(app: str, part: s.Boundary, type_: TensorType | None) -> OpenEnd:
+def _open_end(
+    app: str, part: s.Boundary, type_: TensorType | None, rates: tuple[int, ...]
+) -> OpenEnd:
     """An open end with its task: an input is a source of its app, an output a sink."""
     name, span = part.name.text, part.span
     view = PortView(type_, span, (app, name), part.direction)
@@ -72,9 +75,10 @@ def _open_end(app: str, part: s.Boundary, type_: TensorType | None) -> OpenEnd:
         border=part.direction,
     )
     key = task.name, name
+    count = name if part.rate is not None else ""
+    port = Port(name, "out", type_, rates, bool(count), span, count=count)
     if part.direction == "in":
-        output = Port(name, "out", type_, (1,), False, span)
-        source = replace(task, outputs=(output,), live=True)
+        source = replace(task, outputs=(port,), live=True)
         return OpenEnd(view, source, WiredEdge(key, view.key, (), span))
-    sink = replace(task, inputs=(Port(name, "in", type_, (1,), False, span),))
+    sink = replace(task, inputs=(replace(port, direction="in"),))
     return OpenEnd(view, sink, WiredEdge(view.key, key, (), span))

@@ -157,6 +157,9 @@ class TreeBuilder:
     def phases(self, span: Span, *entries: s.Phase) -> s.Phases:
         return s.Phases(entries, span)
 
+    def up_to(self, span: Span, most: s.Expr, count: s.Word | None) -> s.UpTo:
+        return s.UpTo(most, count, span)
+
     def window(self, span: Span, size: s.Expr) -> s.WindowDecl:
         return s.WindowDecl(size, span)
 
@@ -262,8 +265,10 @@ class TreeBuilder:
         return s.NetworkDecl(self._word(name), text, _flat(items), self._doc(span), span)
 
     # -- graphs and apps ---------------------------------------------------------------------------
-    def boundary(self, span: Span, word: Any, name: s.Word, kind: s.TypeExpr | None) -> s.Boundary:
-        return s.Boundary(_direction(word), name, kind, span)
+    def boundary(
+        self, span: Span, word: Any, name: s.Word, kind: s.TypeExpr | None, rate: s.UpTo | None
+    ) -> s.Boundary:
+        return s.Boundary(_direction(word), name, kind, rate, span)
 
     def element(self, span: Span, name: s.Word, index: s.Expr | None) -> s.Element:
         return s.Element(name, index, span)

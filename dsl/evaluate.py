@@ -368,11 +368,14 @@ class Evaluator:
         return self.integer(rate, scope, "the rate", 1)
 
     def rates(
-        self, rate: s.Expr | s.Phases | None, scope: Scope, span: Span
+        self, rate: s.Expr | s.Phases | s.UpTo | None, scope: Scope, span: Span
     ) -> tuple[int, ...] | None:
-        """Tokens per firing, one entry per phase; without a rate it is 1."""
+        """Tokens per firing, one entry per phase; without a rate it is 1. Of a rate `up to` the
+        most."""
         if rate is None:
             return (1,)
+        if isinstance(rate, s.UpTo):
+            rate = rate.most
         if not isinstance(rate, s.Phases):
             n = self._rate(rate, scope)
             if n == 0:

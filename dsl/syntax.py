@@ -64,6 +64,15 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class UpTo:
+    """A rate `up to N`; outputs with one name for their `count` always have the same."""
+
+    most: Expr
+    count: Word | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class WindowDecl:
     size: Expr
     span: Span
@@ -74,7 +83,7 @@ class PortDecl:
     direction: Direction
     name: Word
     type: TypeExpr | None
-    rate: Expr | Phases | None
+    rate: Expr | Phases | UpTo | None
     window: WindowDecl | None
     span: Span
 
@@ -227,6 +236,7 @@ class Boundary:
     direction: Direction
     name: Word
     type: TypeExpr | None
+    rate: UpTo | None
     span: Span
 
 

@@ -169,10 +169,22 @@ class TaskBuilder:
         faulty_window = item.window is not None and window is None
         if rates is None or first is not None or faulty_type or faulty_window:
             return None
-        stacked = isinstance(item.rate, s.Phases) or rates[0] > 1 or window is not None
+        count = self._count(item)
+        listed = isinstance(item.rate, s.Phases) or count
+        stacked = bool(listed) or rates[0] > 1 or window is not None
         if window is None or set(rates) == {window}:  # a firing sees what it consumes, no more
             window = 0
-        return Port(name.text, item.direction, type_, rates, stacked, item.span, window)
+        return Port(name.text, item.direction, type_, rates, stacked, item.span, window, count)
+
+    def _count(self, item: s.PortDecl) -> str:
+        """The name of the count of a rate `up to`; empty for other rates."""
+        if not isinstance(item.rate, s.UpTo):
+            return ""
+        if item.window is not None:
+            message = f"`{item.name.text}` has a rate `up to`, and no window"
+            help_text = "a window needs as many tokens at each firing"
+            self._context.fault("F105", message, item.window.span, help=help_text)
+        return item.name.text if item.rate.count is None else item.rate.count.text
 
     def _window(
         self, item: s.PortDecl, window: s.WindowDecl, rates: tuple[int, ...] | None

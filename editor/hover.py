@@ -88,6 +88,8 @@ def _is_instance(task: Task, app: str, symbol: Symbol) -> bool:
 def _port(port: Port) -> str:
     rates = port.rates[0] if len(port.rates) == 1 else list(port.rates)
     rate = "" if rates == 1 else f", rate {rates}"
+    if port.count:
+        rate = f", rate up to {rates}"
     window = f", window {port.window}" if port.window else ""
     return f"`{port.direction} {port.name}`: {port.type or 'any type'}{rate}{window}"
 

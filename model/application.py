@@ -42,6 +42,9 @@ class Port:
     `stacked`: a firing sees a leading axis of tokens (rate list, a rate above 1, or a window).
     `type` is None in abstract graphs. `window` is the number of tokens that every firing sees if
     that is more than it consumes: older ones first, then the new ones; 0 = only the consumed ones.
+
+    `count` is set for a rate `up to N`, with `rates` (N,): a firing writes or reads as many tokens
+    as there are. Ports of a task with the same name for their count always have as many.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Port:
     stacked: bool
     span: Span
     window: int = 0
+    count: str = ""
 
     @property
     def kept(self) -> int:
@@ -311,6 +315,11 @@ class Task:
     def open_ports(self) -> tuple[Port, ...]:
         """Ports whose tokens have a size that depends on data."""
         return tuple(p for p in (*self.inputs, *self.outputs) if p.type is not None and p.type.open)
+
+    @property
+    def list_ports(self) -> tuple[Port, ...]:
+        """Ports with a rate `up to`."""
+        return tuple(p for p in (*self.inputs, *self.outputs) if p.count)
 
     @property
     def replicable(self) -> bool:

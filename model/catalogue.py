@@ -190,6 +190,18 @@ CODES: dict[str, tuple[str, str]] = {
         "there is no such path",
         "A deadline from one task to another needs a path of arrows between them, within an app or over `latest` and `drop oldest` from another one. `latest` and `drop oldest` join two apps: they follow a task of another app, and not the output of a `repeat` or `last` in that app.",
     ),
+    "F220": (
+        "a task needs tokens that may be missing",
+        "Where a port writes `up to` so many tokens, those that are not there are left out: a task behind it fires once for each token that is there, and a port with `up to` reads them all. A delay, a window, `repeat`, `last`, phases and rates above 1 need a fixed number.",
+    ),
+    "F221": (
+        "counts do not agree",
+        "Tokens that are read together have the same count: they come from ports of one task with the same name behind `by`. A port that reads `up to` has as many as the firing before has written at most.",
+    ),
+    "F222": (
+        "that code cannot have a count",
+        "Ports with `up to` are lists, which only tasks in Python read and write. Tasks between them may be in C, or networks.",
+    ),
     "F406": (
         "a declared type differs from the network's",
         "Either the declaration is wrong, or a `pre` or `post` function has to convert the data.",

@@ -50,6 +50,7 @@ class DeployedPort:
     rates: tuple[int, ...]
     stacked: bool
     window: int = 0
+    count: str = ""
 
 
 @dataclass(frozen=True, slots=True)

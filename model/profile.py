@@ -69,8 +69,9 @@ class ProfileEntry:
     max(largest seen, mean + 6 sigma), and `totals_ns` are those of a workload curve that begins
     with it. A network may have times of its `layers`, and `overhead_ns`: the rest of an inference.
     `held` is the share of its time in which a task holds Python's lock: such tasks delay each other
-    on threads. `arena_bytes` is TensorRT's buffer between the layers of a network in one execution,
-    `bands` the cost of bands of rows on a CPU.
+    on threads. `fired` is the share of its firings that had tokens, where there may be fewer; the
+    times are those of these firings. `arena_bytes` is TensorRT's buffer between the layers of a
+    network in one execution, `bands` the cost of bands of rows on a CPU.
     """
 
     processor: str
@@ -93,6 +94,12 @@ class ProfileEntry:
     totals_ns: tuple[_Whole, ...] = ()
     arena_bytes: _Whole | None = None
     bands: BandCosts | None = None
+    fired: Annotated[float, Between(0, 1)] | None = None
+
+    @property
+    def expected_ns(self) -> int:
+        """Mean time of a firing, where those without tokens take none."""
+        return self.mean_ns if self.fired is None else round(self.mean_ns * self.fired)
 
     @property
     def curve(self) -> WorkloadCurve | None:
@@ -179,7 +186,7 @@ def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
 def _entry(e: ProfileEntry) -> dict[str, Any]:
     held = None if e.held is None else round(e.held, 2)
     document = {**asdict(e), "layers": [_short(x) for x in e.layers], "held": held}
-    for rare in ("arena_bytes", "bands"):
+    for rare in ("arena_bytes", "bands", "fired"):
         if document[rare] is None:
             del document[rare]
     return document

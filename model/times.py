@@ -221,7 +221,7 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
         if not times[name] and other is not None:
             elsewhere[name] = other
     references = {
-        name: float(entries["cpu"].mean_ns)
+        name: float(entries["cpu"].expected_ns)
         for name, entries in measured.items()
         if "cpu" in entries and times.get(name) == {}
     }
@@ -249,11 +249,11 @@ def _times(
         if pin is not None:
             yield kind, FiringTime((pin,), pin, "pin", entry)
         elif task.wcet_ns and _is_for(task, kind, platform, at, entry):
-            mean = _mean(task.wcet_ns) if entry is None else Fraction(entry.mean_ns)
+            mean = _mean(task.wcet_ns) if entry is None else Fraction(entry.expected_ns)
             yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
         elif entry is not None and has_code(task, kind, platform):
             worst = entry.wcet_ns * (MARGIN if entry.estimated else Fraction(1))
-            yield kind, FiringTime((worst,), Fraction(entry.mean_ns), _measured(entry), entry)
+            yield kind, FiringTime((worst,), Fraction(entry.expected_ns), _measured(entry), entry)
 
 
 def _elsewhere(
@@ -266,7 +266,9 @@ def _elsewhere(
     entry = entries.get("cpu") if all(pool.kind != "cpu" for pool in platform.pools) else None
     if entry is None:
         return None
-    return FiringTime((Fraction(entry.wcet_ns),), Fraction(entry.mean_ns), _measured(entry), entry)
+    return FiringTime(
+        (Fraction(entry.wcet_ns),), Fraction(entry.expected_ns), _measured(entry), entry
+    )
 
 
 def _mean(phases: tuple[Fraction, ...]) -> Fraction:

@@ -177,7 +177,8 @@ def _unsendable(source: Task, port: Port) -> str:
 def _carrier(name: str, source: Task, port: Port, wire: Wire) -> Task:
     size = 0 if port.type is None else port.type.bytes
     times = tuple(wire.takes_ns(rate, size) for rate in port.rates)
-    taken = Port("in", "in", port.type, port.rates, port.stacked, source.span)
+    span = source.span
+    taken = Port("in", "in", port.type, port.rates, port.stacked, span, count=port.count)
     made = replace(taken, name="out", direction="out")
     what = Transfer(wire.processor, wire.source, wire.destination)
     return Task(

@@ -88,4 +88,6 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
 
 def _port(port: Port) -> tuple[object, ...]:
     parts = (port.name, port.direction, str(port.type), port.rates)
+    if port.count:
+        return (*parts, port.count)
     return (*parts, port.window) if port.window else parts

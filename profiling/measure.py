@@ -40,7 +40,8 @@ class MeasuredTimes:
     missed deadlines, and for each of its `paths` the longest latency, the number of latencies and
     of missed deadlines; the busy share by processor; `delayed`, the share of its time in which the
     program was ready but had no core, because other programs had it. `waits` are sources that
-    mostly wait but are not declared `live`.
+    mostly wait but are not declared `live`. `fired` has, of tasks whose tokens may be missing, the
+    share of firings that had some.
 
     A strict or paced run has all firings by task in `samples`, in order. A strict run also has the
     share of its time in which a task held the interpreter.
@@ -58,6 +59,7 @@ class MeasuredTimes:
     paths: dict[str, tuple[tuple[_Whole | None, _Whole, _Whole], ...]] = field(default_factory=dict)
     delayed: float = 0.0
     waits: tuple[str, ...] = ()
+    fired: dict[str, Annotated[float, Between(0, 1)]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def entry(
     host_hash: str,
     kind: str = "cpu",
     held: float | None = None,
+    fired: float | None = None,
 ) -> ProfileEntry:
     """Mean, deviation, WCET and workload curve over the samples after warm-up."""
     kept, mean, sigma = _kept(samples)
@@ -172,6 +175,7 @@ def entry(
         task.network.precision if task.network else "fp32",
         held=held,
         totals_ns=workload(kept, worst).totals,
+        fired=None if fired is None else round(fired, 4),
     )
 
 
@@ -189,5 +193,6 @@ def profile(
         if samples:
             held = None if task.network else seen.held.get(task.name)
             digest = digests[task.name]
-            entries.append(entry(task, digest, samples, machine.host_hash, held=held))
+            fired = seen.fired.get(task.name)
+            entries.append(entry(task, digest, samples, machine.host_hash, "cpu", held, fired))
     return Profile(platform, machine.description, tuple(entries))

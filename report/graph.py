@@ -350,7 +350,9 @@ def _back(start: tuple[float, float], end: tuple[float, float], lane: float) -> 
 
 
 def rate(port: Port) -> str:
-    """Tokens of a firing as a label: `160`, `[2, 0x3]`, with a window `160/400`."""
+    """Tokens of a firing as a label: `160`, `[2, 0x3]`, with a window `160/400`, `<=16`."""
+    if port.count:
+        return f"<={_rates(port)}"
     return f"{_rates(port)}/{port.window}" if port.window else _rates(port)
 
 

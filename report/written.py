@@ -64,6 +64,15 @@ class WrittenApp:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenLists:
+    """The lists of a port `up to`: how many there were, and the tokens in them."""
+
+    written: _Count
+    mean: _Time | None
+    most: _Count
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenTask:
     """A task and its firings."""
 
@@ -75,6 +84,7 @@ class WrittenTask:
     share: _Time
     failed: _Count
     skipped: _Count
+    lists: dict[str, WrittenLists] | None = None
 
 
 @dataclass(frozen=True, slots=True)

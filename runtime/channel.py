@@ -12,8 +12,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
-from .tokens import Hole, Pieces
-from .window import Window
+from .tokens import Missing, Pieces, joined, together
 
 _NOTHING = np.zeros((0,))
 
@@ -104,8 +103,9 @@ class Channel(WaitingPlace):
         self.delay = 0 if initial is None else len(initial)
         self.least_free = capacity - self.delay
         self.empty = _NOTHING
-        #: Of a reader that sees more than it takes.
-        self.window: Optional[Window] = None
+        #: What makes of pieces that the reader takes what it sees, if that is something else: a
+        #: `Window`, or lists (counts.py).
+        self.view: Any = None
         # (array, next unread token or -1 when the array is a single token without leading axis)
         self._segments: Deque[List[Any]] = deque()
         if initial is not None:
@@ -138,10 +138,8 @@ class Channel(WaitingPlace):
         """What lies on it between two frames, and what its reader has kept."""
         pieces = [block[None] if start < 0 else block[start:] for block, start in self._segments]
         if len(pieces) > 1 and all(isinstance(p, np.ndarray) for p in pieces):
-            joined = np.concatenate(pieces)
-            joined.setflags(write=False)
-            pieces = [joined]
-        return pieces, None if self.window is None else self.window.kept
+            pieces = [joined(pieces)]
+        return pieces, None if self.view is None else self.view.kept
 
     def clear(self) -> None:
         """Nothing lies on it any more, but room for the tokens of its delay is taken."""
@@ -153,8 +151,8 @@ class Channel(WaitingPlace):
         """Put on it, after `clear`, what lay on a channel like it."""
         pieces, kept = left
         self._segments.extend([piece, 0] for piece in pieces)
-        if self.window is not None and kept is not None:
-            self.window.kept = kept
+        if self.view is not None and kept is not None:
+            self.view.kept = kept
 
     # -- consumer ----------------------------------------------------------------------------------
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
@@ -207,9 +205,11 @@ class Channel(WaitingPlace):
 
     # -- tokens ------------------------------------------------------------------------------------
     def _append(self, block: Any, count: int, stacked: bool) -> None:
-        if count:
+        if isinstance(block, Pieces):
+            self._segments.extend([piece, 0] for piece in block.pieces)
+        elif count:
             self._segments.append([block, 0 if stacked else -1])
-            self._put += count
+        self._put += count
 
     def _take(self, count: int, stacked: bool) -> Any:
         if not stacked:
@@ -230,19 +230,16 @@ class Channel(WaitingPlace):
                 self._segments.popleft()
             else:
                 self._segments[0][1] = stop
-        if self.window is not None:
-            return self.window.over(pieces, count)
-        if any(isinstance(p, Hole) for p in pieces):
-            return Hole(count)
+        if self.view is not None:
+            return self.view.over(pieces, count)
+        missing: Any = next((p for p in pieces if isinstance(p, Missing)), None)
+        if missing is not None:
+            return missing.among(pieces, count)
         if len(pieces) == 1:
             return pieces[0]
         if not pieces:
             return self.empty
-        if not all(isinstance(p, np.ndarray) for p in pieces):
-            return Pieces(pieces)
-        joined = np.concatenate(pieces)
-        joined.setflags(write=False)
-        return joined
+        return together(pieces)
 
     def _one(self) -> Any:
         head = self._segments[0]

@@ -107,13 +107,15 @@ def feed(program: Program) -> None:
 
 def _sample(port: Port, random: np.random.Generator) -> np.ndarray:
     """Numbers in [0, 1), or small whole ones."""
-    kind = port.dtype.kind
+    kind, shape = port.dtype.kind, port.shape
+    if port.count:
+        shape = (int(random.integers(0, port.rates[0] + 1)), *shape)
     if kind == "c":
-        drawn: Any = random.random(port.shape) + 1j * random.random(port.shape)
+        drawn: Any = random.random(shape) + 1j * random.random(shape)
     elif kind == "f":
-        drawn = random.random(port.shape)
+        drawn = random.random(shape)
     else:
-        drawn = random.integers(0, 2 if kind == "b" else 10, port.shape)
+        drawn = random.integers(0, 2 if kind == "b" else 10, shape)
     sample = np.array(drawn, port.dtype)
     sample.setflags(write=False)
     return sample

@@ -52,6 +52,9 @@ class Task:
         #: Firings that have failed, and those that were left out since something they need was not
         #: there.
         self.failed = self.skipped = 0
+        #: Firings without tokens, where there may be fewer; and a port of lists of them.
+        self.absent = 0
+        self.lists: Any = next((port for port in [*inputs, *outputs] if port.count), None)
         #: A source whose firings wait for data from outside, and are released by it.
         self.live = live
         #: 1, 2, ... in the program; 0: it is not in it.
@@ -115,6 +118,7 @@ class Task:
         self.firings += other.firings
         self.failed += other.failed
         self.skipped += other.skipped
+        self.absent += other.absent
         self.busy += other.busy
         self.squares += other.squares
         self.longest = max(self.longest, other.longest)

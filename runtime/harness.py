@@ -23,6 +23,7 @@ from .program import Program
 from .reference import Reference, every, load_deployment, merged
 from .report import report
 from .streams import complain
+from .tokens import Missing
 
 if TYPE_CHECKING:
     from .scenario import Stay
@@ -97,8 +98,11 @@ class RecordedRun:
         gave = self.outputs.setdefault(name, {})
         if task.code.batch > 1:
             for i in range(group):
-                took[firing + i] = [a[i] for a in inputs]
-                gave[firing + i] = [a[i] for a in outputs]
+                made = [a[i] for a in outputs]
+                if any(isinstance(token, Missing) for token in made):
+                    self.skipped.setdefault(name, set()).add(firing + i)
+                else:
+                    took[firing + i], gave[firing + i] = [a[i] for a in inputs], made
         else:
             took[firing], gave[firing] = list(inputs), list(outputs)
 

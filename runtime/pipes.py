@@ -22,6 +22,8 @@ from .tokens import Port, TaskError
 LENT = 8
 #: Below so many bytes a copy costs less than the care for a lent block.
 SMALL = 16 << 10
+#: Bytes for the length of a list: what lies behind it begins with a cache line.
+LENGTH = 64
 
 _HEAD = struct.Struct("<cI")
 
@@ -87,13 +89,24 @@ class Ring:
         ]
         self._unused = sys.getrefcount(self._slots[0])
 
-    def block(self, slot: int, firing: int) -> np.ndarray:
-        """The array of that firing in a slot."""
-        return np.ndarray(self._port.block_shape(firing), self._port.dtype, self._slots[slot])
+    def put(self, slot: int, firing: int, array: np.ndarray) -> None:
+        """Write the array of that firing to a slot; in front of a list its length."""
+        if self._port.count:
+            self._length(slot)[0] = len(array)
+        np.copyto(self._block(slot, firing), array)
+
+    def _block(self, slot: int, firing: int) -> np.ndarray:
+        shape, start = self._port.block_shape(firing), 0
+        if self._port.count:
+            shape, start = (int(self._length(slot)[0]),) + shape[1:], LENGTH
+        return np.ndarray(shape, self._port.dtype, self._slots[slot], start)
+
+    def _length(self, slot: int) -> np.ndarray:
+        return self._slots[slot][:8].view(np.int64)
 
     def take(self, slot: int, firing: int) -> np.ndarray:
         """What the writer left there, for as long as the reader likes. Read-only."""
-        block = self.block(slot, firing)
+        block = self._block(slot, firing)
         if not slot:
             block = block.copy()
             block.setflags(write=False)
@@ -115,7 +128,8 @@ class Ring:
 
 def _block_bytes(port: Port) -> int:
     tokens = max(port.window, *port.rates) if port.stacked else 1
-    return tokens * int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
+    length = LENGTH if port.count else 0
+    return length + tokens * int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
 
 
 def _lent(size: int) -> int:

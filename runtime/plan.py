@@ -203,9 +203,7 @@ def _only_passes(task: Task) -> bool:
     if task.code.passes_on is None or not isinstance(task.feeders[0], LocalChannel):
         return False
     channels = [c for readers in task.readers for c in readers]
-    return (
-        len(channels) == 1 and isinstance(channels[0], LocalChannel) and channels[0].window is None
-    )
+    return len(channels) == 1 and isinstance(channels[0], LocalChannel) and channels[0].view is None
 
 
 def _behind(task: Task) -> List[LocalChannel]:

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 import weakref
+from importlib import import_module
 from queue import SimpleQueue
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -211,7 +212,7 @@ class _Child:
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Tuple[np.ndarray, ...]:
         """One firing there."""
         for ring, slot, array in zip(self._inputs, self._next, inputs):
-            np.copyto(ring.block(slot, firing), array)
+            ring.put(slot, firing, array)
         slots = bytes([ring.pick() for ring in self._outputs])
         if not self._fired:
             self._fired = True
@@ -363,7 +364,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith(str(__package__) + "."):
-            return getattr(sys.modules[module], name)
+            return getattr(import_module(module), name)
         return super().find_class(module, name)
 
 
@@ -442,7 +443,7 @@ class _Server:
         values = split_outputs(result, self._outputs)
         accepted = [p.accept(v, firing) for p, v in zip(self._outputs, values)]
         for ring, slot, array in zip(self._writable, slots, accepted):
-            np.copyto(ring.block(slot, firing), array)
+            ring.put(slot, firing, array)
 
     def _close(self, content: bytes) -> bytes:
         self._firing = None

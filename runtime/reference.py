@@ -24,6 +24,8 @@ from .ends import Inlet, Outlet
 from .tokens import Port, TaskError, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
+#: Stands for a token that a firing did not write, since it may write fewer.
+NULL = object()
 
 
 def load_deployment(home: str) -> Dict[str, Any]:
@@ -116,10 +118,14 @@ def _copied(library: str, home: str, folder: str) -> str:
 
 def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
     """The ports of one side of a task."""
-    return [
-        Port(d["name"], d["dtype"], tuple(d["shape"]), tuple(d["rates"]), d["stacked"], d["window"])
-        for d in documents
-    ]
+    return [_made_port(document) for document in documents]
+
+
+def _made_port(d: Dict[str, Any]) -> Port:
+    kind, rates = (d["name"], d["dtype"], tuple(d["shape"])), tuple(d["rates"])
+    if d["count"]:
+        return _made("UpTo", *kind, rates[0], d["count"])  # type: ignore[no-any-return]
+    return Port(*kind, rates, d["stacked"], d["window"])
 
 
 def merged(versions: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
@@ -221,8 +227,9 @@ class Reference:
         if any(len(self._tokens[name, p.name]) < p.rate(firing) for p in inputs):
             return False
         taken = [self._taken(name, port, firing) for port in inputs]
-        arrays = [array for array in taken if array is not None]
+        arrays = [array for array in taken if array is not None and array is not NULL]
         missing = len(arrays) < len(taken)
+        stand_in = NULL if any(array is NULL for array in taken) else None
         self.expected[name].append(None if missing else [a.copy() for a in arrays])
         failed = not missing and firing in self._skipped.get(name, ())
         if failed:
@@ -234,15 +241,17 @@ class Reference:
             results = self._results(name, firing, arrays, produced, failed)
         for port, value in zip(outputs, results):
             for reader in self._readers.get((name, port.name), ()):
-                tokens: Any = [None] * port.rate(firing)
+                tokens: Any = [stand_in] * port.rate(firing)
                 if not (missing or failed):
                     block = np.array(port.accept(value, firing))
-                    tokens = block if port.stacked else [block]
+                    tokens = [*block] if port.stacked else [block]
+                    tokens += [NULL] * (port.rate(firing) - len(tokens) if port.count else 0)
                 self._tokens[reader].extend(tokens)
         return True
 
-    def _taken(self, name: str, port: Port, firing: int) -> Optional[np.ndarray]:
-        """What a firing takes through an input; None where a token is missing."""
+    def _taken(self, name: str, port: Port, firing: int) -> Optional[Any]:
+        """What a firing takes through an input; None where a token is missing, NULL where it is a
+        null token."""
         waiting = self._tokens[name, port.name]
         taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
         if port.window:
@@ -251,6 +260,11 @@ class Reference:
         tokens = [token for token in taken if token is not None]
         if len(tokens) < len(taken):
             return None
+        there = [token for token in tokens if token is not NULL]
+        if port.count:
+            return np.asarray(there, port.dtype).reshape((len(there),) + port.shape)
+        if len(there) < len(tokens):
+            return NULL
         if port.stacked:
             return np.asarray(tokens, port.dtype).reshape(port.block_shape(firing))
         return np.array(tokens[0], port.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from .channel import Channel
 from .code import Code
 from .graph import FOREVER
-from .tokens import Hole, Port, initial_tokens
+from .tokens import Missing, Port, initial_tokens
 
 #: Arrays begin at addresses that these divide, as those of numpy do.
 ALIGNED = 16
@@ -93,13 +93,13 @@ class Incoming(Channel):
         Channel.__init__(self, name, capacity, initial_tokens(port, delay, values))
         self.number, self.port, self._credit = number, port, credit
 
-    def arrived(self, data: Optional[Any], count: int) -> None:
-        """So many tokens have come, as bytes; None: a frame is left out. Raises ValueError for what
-        does not fit."""
+    def arrived(self, data: Any, count: int) -> None:
+        """So many tokens have come, as bytes, or are missing. Raises ValueError for what does not
+        fit."""
         if self.filled + count > self.capacity:
             raise ValueError("more tokens came for %s than it has room for" % self.name)
-        if data is None:
-            Channel.commit(self, Hole(count), count, True)
+        if isinstance(data, Missing):
+            Channel.commit(self, data, count, True)
             return
         block = np.frombuffer(data, self.port.dtype)
         if block.ctypes.data % ALIGNED:

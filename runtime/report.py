@@ -38,9 +38,9 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "memory": _memory(program, apps),
         "dropped": _dropped(program, apps),
     }
-    below = _below(run)
+    below = [entry for worker in run.workers if worker.below for entry in worker.order]
     if below:
-        made["background"] = below
+        made["background"] = list(dict.fromkeys(entry.task.app.name for entry in below))
     if program.control is not None:
         made.update(document(program.control))
     if run.transport is not None:
@@ -55,15 +55,6 @@ def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
         share = worker.busy / 1e9 / seconds
         shares[worker.processor] = shares.get(worker.processor, 0.0) + share
     return {name: {"utilization": round(share, 4)} for name, share in shares.items()}
-
-
-def _below(run: Run) -> List[str]:
-    """The apps whose threads run below all others."""
-    apps: Dict[str, None] = {}
-    for worker in run.workers:
-        if worker.below:
-            apps.update((entry.task.app.name, None) for entry in worker.order)
-    return list(apps)
 
 
 def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, Dict[str, Any]]:
@@ -95,6 +86,7 @@ def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
         "share": round(task.busy / 1e9 / seconds, 4),
         "failed": task.failed,
         "skipped": task.skipped,
+        **({} if task.lists is None else task.lists.told(task.outputs)),
     }
 
 

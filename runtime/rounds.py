@@ -21,7 +21,7 @@ from .code import C, address
 from .failures import NO_SOURCE, Failure, describe, details_of
 from .graph import Fire, Task, signed
 from .plan import MOST_WARM, Block, Firing, Passing, Plan, Segment, name_of
-from .tokens import TaskError, freeze, split_outputs
+from .tokens import TaskError, freeze, joined, split_outputs
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -54,7 +54,7 @@ class Rounds:
             "Stopped": Stopped,
             "EndOfStream": EndOfStream,
             "leave": self._leave,
-            "join": _join,
+            "join": joined,
             "again": _again,
             "DONE": plan.done(),
         }
@@ -72,8 +72,8 @@ class Rounds:
             names["claim%d" % k], names["commit%d" % k] = channel.claim, channel.commit
         for k, channel in enumerate(plan.local):
             names["empty%d" % k] = channel.empty
-            if channel.window is not None:
-                names["over%d" % k] = channel.window.over
+            if channel.view is not None:
+                names["over%d" % k] = channel.view.over
         # No name and no value of a text is in the source. It counts as a file of ours, which
         # tracebacks leave out.
         file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rounds")
@@ -142,7 +142,7 @@ def _is_straight(order: Sequence[Fire]) -> bool:
     run = app.run
     if run.tracer is not None or run.transport is not None or run.played is not None:
         return False
-    if any(task.on_error != "stop" for task in app.tasks):
+    if any(task.on_error != "stop" or task.lists is not None for task in app.tasks):
         return False
     if sum(entry.times for entry in order) > MOST_FIRINGS:
         return False
@@ -573,13 +573,13 @@ class _Source:
         if not task.inputs[i].stacked:
             ((block, start, _, single),) = take
             return name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
-        if not take and channel.window is None:
+        if not take and channel.view is None:
             return "empty%d" % self._local[channel]
         if (
             len(take) > 1
             and take.count(take[0]) == len(take)
             and take[0][2] == 1
-            and channel.window is None
+            and channel.view is None
         ):
             block, start, _, single = take[0]
             one = name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
@@ -588,7 +588,7 @@ class _Source:
             "%s[None]" % name_of(block) if single else self._slice(block, start, count)
             for block, start, count, single in take
         ]
-        if channel.window is not None:
+        if channel.view is not None:
             return "over%d([%s], %d)" % (
                 self._local[channel],
                 ", ".join(pieces),
@@ -601,12 +601,6 @@ class _Source:
         firing = self._plan.firings[position]
         whole = (start, count) == (0, firing.task.outputs[output].rate(firing.offset))
         return name_of(block) if whole else "%s[%d:%d]" % (name_of(block), start, start + count)
-
-
-def _join(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    joined = np.concatenate(pieces)
-    joined.setflags(write=False)
-    return joined
 
 
 def _again(token: np.ndarray, times: int) -> np.ndarray:

@@ -22,6 +22,9 @@ class Port:
     these.
     """
 
+    #: Of a port of lists (counts.py): the name of their length.
+    count = ""
+
     def __init__(
         self,
         name: str,
@@ -64,6 +67,14 @@ class Port:
             )
         return array
 
+    def view(self) -> Any:
+        """How a firing sees tokens, if that is not simply what it takes."""
+        return None
+
+    def laid(self, block: Any) -> Any:
+        """What a firing has written as it lies on channels."""
+        return block
+
     def _array(self, value: Any) -> np.ndarray:
         if isinstance(value, np.ndarray):
             return value
@@ -92,9 +103,11 @@ def _holds(dtype: np.dtype, array: np.ndarray) -> bool:
     return limits.min <= int(array.min()) and int(array.max()) <= limits.max
 
 
-class Hole:
-    """Stands on channels for tokens that are not there, because a firing has failed and its frame
-    is skipped."""
+class Missing:
+    """Stands on channels for so many tokens that are not there."""
+
+    #: Tasks do not fire for them, and that is no failure.
+    expected = False
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -102,8 +115,16 @@ class Hole:
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, which: Any) -> Hole:
-        return Hole(len(range(self._count)[which]) if isinstance(which, slice) else 1)
+    def __getitem__(self, which: Any) -> Any:
+        return type(self)(len(range(self._count)[which]) if isinstance(which, slice) else 1)
+
+
+class Hole(Missing):
+    """A firing has failed, and its frame is skipped."""
+
+    def among(self, pieces: Sequence[Any], count: int) -> Any:
+        """What a firing gets that takes it together with others, `count` tokens in all."""
+        return Hole(count)
 
 
 def split_outputs(result: Any, outputs: Sequence[Port]) -> Sequence[Any]:
@@ -146,6 +167,9 @@ def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[
 class Pieces:
     """Tokens that were produced apart and are read together."""
 
+    #: How many of them are null tokens (counts.py).
+    nulls = 0
+
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.pieces = list(pieces)
         self.shape = (sum(len(p) for p in pieces),) + tuple(pieces[0].shape[1:])
@@ -156,14 +180,26 @@ class Pieces:
 
     def host(self) -> np.ndarray:
         """All of them as one array."""
-        joined = np.concatenate([np.asarray(p) for p in self.pieces])
-        joined.setflags(write=False)
-        return joined
+        return joined([np.asarray(p) for p in self.pieces])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return self.host() if dtype is None else self.host().astype(dtype)
 
 
-def on_host(value: Any) -> np.ndarray:
+def joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    """One array of all tokens. Read-only."""
+    block = np.concatenate(pieces)
+    block.setflags(write=False)
+    return block
+
+
+def together(pieces: Sequence[Any]) -> Any:
+    """One block of all tokens, wherever they lie."""
+    return joined(pieces) if all(isinstance(p, np.ndarray) for p in pieces) else Pieces(pieces)
+
+
+def on_host(value: Any) -> Any:
     """A token for code on the host, wherever it comes from."""
-    return value if isinstance(value, np.ndarray) else np.asarray(value.host())
+    if isinstance(value, np.ndarray) or (isinstance(value, Pieces) and value.nulls):
+        return value
+    return np.asarray(value.host())

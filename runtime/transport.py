@@ -32,12 +32,13 @@ from typing import (
 
 import numpy as np
 
+from .counts import Null
 from .door import PIECE, Door
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .peer import PATIENCE, Peer, Waiting, awaited
 from .remote_channel import Incoming, Outgoing
-from .tokens import Hole, Port
+from .tokens import Hole, Missing, Pieces, Port
 
 if TYPE_CHECKING:
     from .program import Program
@@ -59,6 +60,7 @@ FAREWELL, LOOKS = 0.5, 5
 START = 20_000_000
 
 HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PING, PONG = range(13)
+NULLS = 13
 #: Kind, sender, channel or app, how many, a number, and the number of the message between these
 #: two.
 _HEAD = struct.Struct("<BxHIIqQ")
@@ -344,8 +346,11 @@ class Transport:
     # -- what channels and apps say ----------------------------------------------------------------
     def _tokens(self, number: int, block: Any, count: int) -> None:
         peer = self.peers[self._of[number]]
-        if isinstance(block, Hole):
-            self._say(peer, HOLES, number, count)
+        if isinstance(block, Pieces) and block.nulls:
+            for piece in block.pieces:
+                self._tokens(number, piece, len(piece))
+        elif isinstance(block, Missing):
+            self._say(peer, NULLS if block.expected else HOLES, number, count)
         else:
             self._say(
                 peer,
@@ -530,9 +535,10 @@ class Transport:
             content = _joined(body)
             for channel in self.incoming[where]:
                 channel.arrived(content, count)
-        elif kind == HOLES:
+        elif kind in (HOLES, NULLS):
+            missing = Hole(count) if kind == HOLES else Null(count)
             for channel in self.incoming[where]:
-                channel.arrived(None, count)
+                channel.arrived(missing, count)
         elif kind == CREDIT:
             self.outgoing[where].release(count)
         elif kind == PING:

@@ -12,7 +12,7 @@ from typing import Any, List
 
 import numpy as np
 
-from .tokens import Hole, Pieces, Port
+from .tokens import Hole, Pieces, Port, joined
 
 
 class Window:
@@ -32,9 +32,7 @@ class Window:
             self.kept = _behind(seen, self._least)
             return Hole(sum(map(len, seen)))
         if len(seen) > 1 and all(isinstance(p, np.ndarray) for p in seen):
-            joined = np.concatenate(seen)
-            joined.setflags(write=False)
-            seen = [joined]
+            seen = [joined(seen)]
         self.kept = _behind(seen, self._least)
         return seen[0] if len(seen) == 1 else Pieces(seen)
 

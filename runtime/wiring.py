@@ -125,8 +125,7 @@ def _remote_channel(transport: Transport, remote_end: RemoteEnd) -> Channel:
 def _feed(task: Task, input: int, channel: Channel) -> None:
     """The task reads the channel through that input."""
     port = task.inputs[input]
-    if port.window:
-        channel.window = Window(port)
+    channel.view = Window(port) if port.window else port.view()
     task.feeders[input] = channel
 
 

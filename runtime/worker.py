@@ -16,7 +16,7 @@ from .code import Network
 from .failures import NO_SOURCE, Failure, describe, details_of
 from .graph import App, Fire, Task
 from .rounds import Rounds, rounds_of
-from .tokens import Hole, TaskError, freeze, on_host, split_outputs
+from .tokens import Hole, Missing, Pieces, TaskError, freeze, on_host, split_outputs
 
 if TYPE_CHECKING:
     from .control import Control
@@ -213,6 +213,9 @@ class Worker(threading.Thread, Waiter):
         if first and task.opens:
             app.begin(iteration)
         arrays = self._take(task, firing, group)
+        missing = next((a for a in arrays if isinstance(a, Missing)), None)
+        if missing is not None and missing.expected:
+            return self._pass_over(task, firing, group, missing)
         first &= task.starts_frame
         if first and not live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)
@@ -220,8 +223,9 @@ class Worker(threading.Thread, Waiter):
         waits = _Waits(task, run.tracer is not None) if task.is_timed else None
         results: Sequence[Any]
         try:
-            if Hole in map(type, arrays):
-                results = self._left_out(task, firing, group, iteration)
+            if missing is not None:
+                task.skipped += group
+                results = self._holes(task, firing, group, iteration)
             else:
                 if task.fetches:
                     arrays = [on_host(array) for array in arrays]
@@ -276,16 +280,10 @@ class Worker(threading.Thread, Waiter):
         self, task: Task, firing: int, group: int, results: Sequence[Any], start: int, end: int
     ) -> None:
         """Hand on what a firing has made, let go of what it took, and count it."""
-        stacked = task.code.batch > 1
-        turn = None if task.turnstile is None else (firing, group)
-        for port, channels, block in zip(task.outputs, task.readers, results):
-            freeze(block)
-            for channel in channels:
-                channel.commit(block, port.rate(firing) * group, port.stacked or stacked, turn)
-        for port, feeder in zip(task.inputs, task.feeders):
-            feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
-        self.progress += 1
-        task.firings += group
+        self._hand_on(task, firing, group, results)
+        absent = sum(r.nulls for r in results[:1] if isinstance(r, Pieces))
+        task.firings += group - absent
+        task.absent += absent
         if task.code.device is not None:
             self._collect(task, task.code)
         else:
@@ -293,6 +291,28 @@ class Worker(threading.Thread, Waiter):
         tracer = self._of_run.tracer
         if tracer is not None:
             tracer.firing(self.name, task, firing, group, start, end)
+
+    def _hand_on(self, task: Task, firing: int, group: int, results: Sequence[Any]) -> None:
+        """Tokens and room for others."""
+        stacked = task.code.batch > 1
+        turn = None if task.turnstile is None else (firing, group)
+        for port, channels, block in zip(task.outputs, task.readers, results):
+            freeze(block)
+            if port.count:
+                block = port.laid(block)
+            for channel in channels:
+                channel.commit(block, port.rate(firing) * group, port.stacked or stacked, turn)
+        for port, feeder in zip(task.inputs, task.feeders):
+            feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
+        self.progress += 1
+
+    def _pass_over(self, task: Task, firing: int, group: int, null: Missing) -> None:
+        """Firings that do not take place, since there are fewer tokens."""
+        nulls = [type(null)(p.rate(firing) * group) for p in task.outputs]
+        self._hand_on(task, firing, group, nulls)
+        task.absent += group
+        if self._of_run.recorder is not None:
+            self._of_run.recorder(task, firing, group, None, None)
 
     def _failed(
         self, error: BaseException, task: Task, firing: int, group: int, iteration: int
@@ -324,12 +344,8 @@ class Worker(threading.Thread, Waiter):
             run.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
             raise Stopped from None
 
-    def _left_out(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
-        """A firing that does not take place, since something it needs is missing."""
-        task.skipped += group
-        return self._holes(task, firing, group, iteration)
-
     def _holes(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+        """What a firing makes that fails, or that is left out."""
         task.app.skip(iteration)
         if self._of_run.recorder is not None:
             self._of_run.recorder(task, firing, group, None, None)
@@ -341,7 +357,8 @@ class Worker(threading.Thread, Waiter):
             return code.fire(arrays, firing)  # type: ignore[no-any-return]
         if code.batch > 1:
             assert isinstance(code, Network)
-            return code.fire_batch(arrays)
+            some: Any = next((a for a in arrays if isinstance(a, Pieces) and a.nulls), None)
+            return code.fire_batch(arrays) if some is None else some.through(code, arrays)
         try:
             result = code.fire(arrays, firing)
         except StopIteration:
@@ -351,7 +368,10 @@ class Worker(threading.Thread, Waiter):
         outputs = task.outputs
         if not outputs:
             return ()
-        return [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
+        made = [p.accept(v, firing) for p, v in zip(outputs, split_outputs(result, outputs))]
+        if task.lists is not None:
+            task.lists.agree(task.inputs + outputs, [*arrays, *made])
+        return made
 
     def _linger(self, task: Task, start: int, factors: Dict[str, float]) -> None:
         """Wait for as long as the firing would have gone on at a slower clock; what waits for data

@@ -16,6 +16,7 @@ from ...model.span import Span
 from ...model.stateless import could_overlap, overlap_advice
 from ...model.times import AppTimes
 from ...model.verdict import AppVerdicts, Verdict
+from .counts import counts_of
 from .dependence import MOST_FIRINGS, DependencePath, arrivals, paths, spans
 from .graph import Graph, GraphPart, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
@@ -43,6 +44,7 @@ def check(
         return AppVerdicts(Verdict(False, fault.message), undecided, undecided, {}), (fault,)
     consistent = Verdict(True, "every channel balances with this repetition vector")
     live, faults = _deadlock(app, balance)
+    faults += counts_of(app).faults
     if live.holds is not True:
         schedulable = Verdict(live.holds, live.witness)
     else:

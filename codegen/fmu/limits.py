@@ -138,6 +138,9 @@ def _ends(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
 def _tasks(app: Application) -> Iterator[Diagnostic]:
     for task in app.tasks:
         short = task.name.partition(".")[2]
+        for port in task.list_ports:
+            message = f"`{port.name}` of `{short}` is a list: the rates of a unit are fixed"
+            yield _no(message, task, f"write `rate {port.rates[0]}`, and fill up what is not there")
         if task.link is not None:
             help_text = (
                 "a unit is one graph: give it an `in` or `out` there, and join units in the"

@@ -158,6 +158,8 @@ def _element(actor: _Actor) -> list[str]:
     for p in actor.task.inputs:
         if p.window:
             said.append(f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}")
+    for p in actor.task.list_ports:
+        said.append(f"Up to so many tokens at a firing: {p.name}")
     doc = _comment("        ", [*actor.task.doc.splitlines(), *said])
     return [start, *doc, *(f"        {port}" for port in actor.ports), "      </actor>"]
 

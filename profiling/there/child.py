@@ -315,6 +315,7 @@ def _measured(program: Any, times: _Times, watch: _Watch) -> dict[str, Any]:
     return {
         "samples": times.samples,
         "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
+        "fired": {t.name: t.firings / (t.firings + t.absent) for t in tasks if t.absent},
         "held": {} if times.holding is None else times.holding.shares(),
         "waits": [t.name for t in tasks if t.is_source and not t.live and _waits(t)],
         "period_ns": watch.periods(),

@@ -64,12 +64,12 @@ def _times(chain: LayerChain, entry: ProfileEntry) -> tuple[list[float], float]:
     """
     measured = {layer.layer: layer.mean_ns for layer in entry.layers}
     if not measured:
-        return [entry.mean_ns * share for share in chain.shares()], 0.0
+        return [entry.expected_ns * share for share in chain.shares()], 0.0
     call = min(CALL_NS, entry.overhead_ns)
     between = (entry.overhead_ns - call) / len(entry.layers)
     values = [measured.get(layer.name, inf) + between for layer in chain.layers]
     total = sum(values) + call
-    scale = entry.mean_ns / total if 0 < total < inf else 1.0
+    scale = entry.expected_ns / total if 0 < total < inf else 1.0
     return [ns * scale for ns in values], call * scale
 
 

@@ -132,8 +132,9 @@ def _sabotage(out: Path, file: str, old: str, new: str) -> None:
         # a channel that drops its second token
         (
             "runtime/channel.py",
-            "        if count:\n",
-            "        self.seen = getattr(self, 'seen', 0) + 1\n        if count and self.seen != 2:\n",
+            "        if isinstance(block, Pieces):\n",
+            "        self.seen = getattr(self, 'seen', 0) + 1\n        if self.seen == 2: return\n"
+            "        if isinstance(block, Pieces):\n",
         ),
         # a channel that hands tokens over in the wrong order
         ("runtime/channel.py", "self._segments.append([block", "self._segments.appendleft([block"),

@@ -12,10 +12,10 @@ if __name__ == "__main__":
 HOME = os.path.dirname(os.path.abspath(__file__))
 
 if __package__:  # used from Python: see __init__.py
-    from .runtime import C, Fire, Kernels, Launch, Port, Program, Python, main
+    from .runtime import C, Fire, FixedPriority, Kernels, Launch, Port, Program, Python, main
 else:
     sys.path.insert(0, HOME)
-    from runtime import C, Fire, Kernels, Launch, Port, Program, Python, main
+    from runtime import C, Fire, FixedPriority, Kernels, Launch, Port, Program, Python, main
 
 
 def program() -> Program:
@@ -78,10 +78,10 @@ def program() -> Program:
     # Processors: each fires its tasks in this order, repeatedly
     p.processor("carmel[0]", [
         Fire(camera),
-    ], fixed_priority=(0, 1))
+    ], FixedPriority(0, 1))
     p.processor("carmel[1]", [
         Fire(show, stage=2),
-    ], fixed_priority=(1, 1))
+    ], FixedPriority(1, 1))
     p.processor("volta", [
         Fire(denoise, stage=1),
         Fire(edges, stage=1),

@@ -12,10 +12,10 @@ if __name__ == "__main__":
 HOME = os.path.dirname(os.path.abspath(__file__))
 
 if __package__:  # used from Python: see __init__.py
-    from .runtime import Fire, Port, Program, Python, TensorRT, main
+    from .runtime import Fire, FixedPriority, Port, Program, Python, TensorRT, main
 else:
     sys.path.insert(0, HOME)
-    from runtime import Fire, Port, Program, Python, TensorRT, main
+    from runtime import Fire, FixedPriority, Port, Program, Python, TensorRT, main
 
 
 def program() -> Program:
@@ -92,7 +92,7 @@ def program() -> Program:
         Fire(report, stage=5),
         Fire(camera),
         Fire(find_pre),
-    ], fixed_priority=(0, 1))
+    ], FixedPriority(0, 1))
     p.processor("volta", [
         Fire(find_stage3, stage=4),
         Fire(find_stage1, stage=1),

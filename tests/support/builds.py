@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -137,5 +138,6 @@ def with_processes(out: Path, text: str) -> None:
     runtime for that."""
     assert "Port, Program" in text
     (out / "main.py").write_text(text.replace("Port, Program", "Port, Process, Program"))
-    for path, content in carried(["Process"]).items():
+    names = re.findall("from runtime import (.*)", text)[0].split(", ")
+    for path, content in carried([*names, "Process"]).items():
         (out / path).write_bytes(content)

@@ -186,6 +186,16 @@ FEATURES = (
         name="phases", title="rate lists", inside="o: Odd   {x} -> o -> {y}", wanted=lambda n: n[::2], per_frame=2
     ),
     Feature(
+        name="lists", title="`rate up to`", inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
+        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"fmu": "F618"},
+    ),
+    Feature(
+        name="several_lists", title="`rate up to`, on several processors and in processes",
+        inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
+        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"fmu": "F618"},
+        pins="A.o -> {1} process   A.i -> {0}, {1}   A.l -> {1} process",
+    ),
+    Feature(
         name="graph", title="graphs, arrays", inside="g: Twice   {x} -> g -> {y}", wanted=lambda n: [k + 2 for k in n]
     ),
     Feature(
@@ -272,6 +282,10 @@ FEATURES = (
     Feature(
         name="batch", title="`batch`", inside="f: Four   n: Group   j: Join   {x} -> f -> n -> j -> {y}",
         wanted=lambda n: [12 * k + 18 for k in n], network=lambda n: 3 * n,
+    ),
+    Feature(
+        name="listed", title="`batch` of what there is", inside="o: Some   n: Group   l: All   {x} -> o -> n -> l -> {y}",
+        wanted=lambda n: [k % 5 * 3 * k for k in n], network=lambda n: 3 * n, comes={"fmu": "F618"},
     ),
     Feature(
         name="streams", title="`streams`, `threads`", inside=NET, wanted=_times(3),
@@ -373,6 +387,8 @@ task Third { in a: V   out b: V   on error skip   python "t.py:third" }
 task Anew { in a: V   out b: V   on error restart   python "t.py:Anew" }
 task Watch { in a: V   out b: V   event big   python "t.py:Watch" }
 task Four { in a: V   out b: V rate 4   python "t.py:four" }
+task Some { in a: V   out b: V rate up to 4   python "t.py:some" }
+task All { in a: V rate up to 4   out b: V   python "t.py:total" }
 task Join { in a: V rate 4   out b: V   python "t.py:total" }
 task Image { in a: V   out b: float32[1, 1, 8, 4]   python "t.py:image" }
 task Pick { in a: float32[1, 1, 8, 4]   out b: V   python "t.py:pick" }
@@ -638,6 +654,10 @@ def third(a):
 
 def four(a):
     return a + np.arange(4, dtype=np.float32)[:, None, None]
+
+
+def some(a):
+    return [a] * (int(a[0, 0]) % 5)
 
 
 def image(a):

@@ -61,6 +61,9 @@ def _task(task: Task) -> Iterator[Diagnostic]:
             yield _no(message, task, "leave `adapt` out of its pin")
     elif is_called(task) and task.implementations:
         yield from _code(task)
+    for port in task.list_ports:
+        message = f"`{port.name}` of `{short}` is a list: queues of HOPES have fixed rates"
+        yield _no(message, task, f"write `rate {port.rates[0]}`, and fill up what is not there")
     for port in task.open_ports:
         help_text = "leave out what follows the last tensor of fixed size"
         yield _no(

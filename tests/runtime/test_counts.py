@@ -1,0 +1,309 @@
+"""Ports with a rate `up to N`: as many tokens as there are, wherever tasks run."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import flowc
+import numpy as np
+import pytest
+from flowc.codegen.deploy import Deployed
+from flowc.runtime import Fire, Port, Program, UpTo
+from flowc.runtime.code import Code
+from flowc.runtime.lifecycle import execute
+
+from builds import Write, build, harness, planned, run, store_profile
+from random_counts import Counted, fired, other, random_counts, text_of, token
+
+FRAMES = 7
+
+
+class Task(Code):
+    """Code that needs the number of a firing."""
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        pass
+
+
+class Frames(Task):
+    """The number of each frame."""
+
+    def fire(self, inputs: Any, firing: int) -> Any:
+        if firing == FRAMES:
+            raise StopIteration
+        return np.asarray(firing)
+
+
+class Writer(Task):
+    """Lists as long as the app says."""
+
+    def __init__(self, app: Counted, name: str) -> None:
+        self.app, self.name = app, name
+
+    def fire(self, inputs: Any, firing: int) -> Any:
+        frame = int(inputs[0])
+        length = self.app.length(self.name, frame)
+        values = [token(frame, i, self.app.seed) for i in range(length)]
+        if not self.app.twins[self.name]:
+            return np.array(values, np.int64) if frame % 2 else values
+        return values, [other(value) for value in values]
+
+
+class Node(Task):
+    """Fires for each token that is there."""
+
+    def __init__(self, written: int) -> None:
+        self.written = written
+
+    def fire(self, inputs: Any, firing: int) -> Any:
+        made = fired(tuple(int(x) for x in inputs), self.written)
+        return made[0] if self.written == 1 else np.array(made)
+
+
+class Reader(Task):
+    """Keeps the lists that it reads."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[list[int]]] = []
+
+    def fire(self, inputs: Any, firing: int) -> Any:
+        assert all(not x.flags.writeable or not x.size for x in inputs)
+        self.seen.append([x.tolist() for x in inputs])
+
+
+def program(deployed: Deployed, codes: dict[str, Code]) -> Program:
+    """What a generated main.py makes, with this code."""
+    made = Program("t", "")
+    (described,) = deployed.deployment.apps
+    app = made.app(described.name)
+    tasks = {}
+    for t in described.tasks:
+        sides: list[list[Port]] = []
+        for side in (t.inputs, t.outputs):
+            sides.append([])
+            for p in side:
+                port = Port(p.name, p.dtype, p.shape, p.rates, p.stacked)
+                if p.count:
+                    port = UpTo(p.name, p.dtype, p.shape, p.rates[0], p.count)
+                sides[-1].append(port)
+        code = codes.get(t.name) or _repeat(t.code)
+        tasks[t.name] = app.task(t.name, code, *sides)
+    for c in described.channels:
+        ends = tasks[c.source], c.source_port, tasks[c.destination], c.destination_port
+        made.channel(*ends, c.capacity, c.delay, c.values)
+    for w in deployed.deployment.processors:
+        order = []
+        for e in w.order:
+            order.append(Fire(tasks[e.task], e.times, e.first, e.stage, e.replica, e.round))
+        made.processor(w.processor, order)
+    return made
+
+
+def _repeat(code: Any) -> Code:
+    return flowc.runtime.Repeat(code.count, code.block)
+
+
+def codes_of(app: Counted) -> tuple[dict[str, Code], dict[str, Reader]]:
+    """The code of each task, and of the readers among them."""
+    codes: dict[str, Code] = {"A.frame": Frames()}
+    for name in app.writers:
+        codes[f"A.{name}"] = Writer(app, name)
+    for name, (_, _, written) in app.nodes.items():
+        codes[f"A.{name}"] = Node(written)
+    readers = {name: Reader() for name in app.readers}
+    codes.update((f"A.{name}", reader) for name, reader in readers.items())
+    return codes, readers
+
+
+def held(seed: int, folder: Path) -> None:
+    """A random app reads and makes what a few lines over lists say."""
+    rng = random.Random(seed)
+    app = random_counts(rng)
+    flow = folder / f"{seed}.flow"
+    (folder / "t.py").write_text("def f(*x, **y): pass\n")
+    flow.write_text(text_of(app, rng))
+    checked = flowc.check(flow, platform="some")
+    assert checked.ok, (seed, [d.message for d in checked.diagnostics])
+    codes, readers = codes_of(app)
+    assert execute(program(planned(checked.require(), None), codes), strict=True), seed
+    for frame in range(FRAMES):
+        expected = app.expected(frame)
+        for name, reader in readers.items():
+            assert reader.seen[frame] == expected[name], (seed, frame, name)
+    assert all(len(reader.seen) == FRAMES for reader in readers.values()), seed
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_apps_see_as_many_tokens_as_there_are(first: int, tmp_path: Path) -> None:
+    for seed in range(first, first + 10):
+        held(seed, tmp_path)
+
+
+TEXT = """
+type Line = float32[1, 4]
+task Page { out page: float32[8]  python "t.py:Page" }
+task Crop { in page: float32[8]
+    out line: Line rate up to 16 by n   out box: int32[4] rate up to 16 by n  python "t.py:crop" }
+task Scale { in x: Line  in page: float32[8]  out y: Line  c "s.c:scale" }
+task Twice { in x: Line  out y: Line rate 2   stateless  python "t.py:twice" }
+network Cls from "cls.onnx" { in x: Line from "x"  out y: float32[1, 2] from "y"  batch 8 }
+task Text { in label: float32[1, 2] rate up to 32   in box: int32[4] rate up to 16
+    out n: int32  python "t.py:text" }
+task Show { in n: int32  python "t.py:Show" }
+app A { page: Page  crop: Crop  scale: Scale  twice: Twice  cls: Cls  text: Text  show: Show
+    page -> crop.page
+    page -> repeat 16 -> scale.page
+    crop.line -> scale.x   scale -> twice -> cls -> text.label   crop.box -> text.box  text -> show }
+platform two { cpu core[2] }
+"""
+CODE = """
+import numpy as np
+class Page:
+    def __init__(self): self.r = np.random.default_rng(0)
+    def __call__(self): return self.r.random(8).astype(np.float32)
+def crop(page):
+    k = int(page[0] * 17)
+    return [page[None, :4] + i for i in range(k)], np.arange(4 * k, dtype=np.int32).reshape(k, 4)
+def twice(x): return [x, x + 1]
+def text(label, box):
+    assert len(label) == 2 * len(box), (len(label), len(box))
+    return np.int32(len(box))
+class Show:
+    def __init__(self): self.seen = []
+    def __call__(self, n): self.seen.append(int(n))
+    def close(self): print("seen", self.seen)
+"""
+IN_C = """
+int scale(void *state, const float *x, const float *page, float *y, const scale_params *p)
+{
+    for (int i = 0; i < 4; i++)
+        y[i] = x[i] * page[7];
+    return 0;
+}
+"""
+LENGTHS = [int(np.float32(x) * 17) for x in np.random.default_rng(0).random((20, 8))[:, 0]]
+PLACES = {
+    "one": "",
+    "two": "A.scale -> core[1]  A.cls -> core[1]  A.crop -> core[0]  A.text -> core[0]",
+    "replicas": "A.twice -> core[0], core[1]  A.cls -> core[0], core[1]",
+    "processes": "A.crop -> core[0] process  A.text -> core[1] process  A.twice -> core[1] process",
+}
+
+
+@pytest.fixture
+def text(write: Write, tmp_path: Path) -> Callable[..., Path]:
+    """A text with a network, a task in C, and tasks in Python between two lists."""
+
+    def written(mapping: str = "", more: str = TEXT, code: str = CODE) -> Path:
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        flow = write(more + (f"mapping on two {{ {mapping} }}" if mapping else ""), t_py=code)
+        flow.with_name("s.c").write_text(IN_C)
+        weights = np.random.default_rng(1).random((4, 2)).astype(np.float32)
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])],
+            [numpy_helper.from_array(weights, "w")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        onnx.save(model, flow.with_name("cls.onnx"))
+        return flow
+
+    return written
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_code_of_all_kinds_fires_for_what_is_there(
+    text: Callable[..., Path], tmp_path: Path, place: str
+) -> None:
+    flow = text(PLACES[place])
+    store_profile(flow, platform="two")
+    out = build(flow, tmp_path / "out", platform="two")
+    done = run(out, "--frames", "20", "--report", str(tmp_path / "r.json"))
+    assert done.returncode == 0, done.stderr
+    assert f"seen {LENGTHS}" in done.stdout
+    tasks = json.loads((tmp_path / "r.json").read_text())["tasks"]
+    assert tasks["A.scale"]["firings"] == tasks["A.twice"]["firings"] == sum(LENGTHS)
+    assert tasks["A.cls"]["firings"] == 2 * sum(LENGTHS)
+    checked = harness(out)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_harness_notices_a_token_that_is_lost(
+    text: Callable[..., Path], tmp_path: Path
+) -> None:
+    flow = text(PLACES["two"])
+    store_profile(flow, platform="two")
+    out = build(flow, tmp_path / "out", platform="two")
+    counts = out / "runtime" / "counts.py"
+    wrong = counts.read_text().replace("Some([block, Null(most - there)])", "Null(most)")
+    counts.write_text(wrong)
+    assert harness(out).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("[page[None, :4]] * 17, np.zeros((17, 4), np.int32)", "up to 16 tokens float32[1, 4]"),
+        ("[page[None, :4]] * 3, np.zeros((2, 4), np.int32)", "has 3 tokens at port `line` and 2"),
+        ("[page] * 3, np.zeros((3, 4), np.int32)", "returned float32[3, 8] for port `line`"),
+    ],
+)
+def test_a_wrong_list_is_told(
+    text: Callable[..., Path], tmp_path: Path, returned: str, said: str
+) -> None:
+    wrong = CODE.replace("    k = int(page[0] * 17)\n", f"    return {returned}\n    k = 0\n")
+    flow = text(code=wrong)
+    store_profile(flow, platform="two")
+    done = run(build(flow, tmp_path / "out", platform="two"), "--frames", "2")
+    assert done.returncode != 0 and said in done.stderr, done.stderr
+
+
+def test_a_failed_firing_leaves_out_the_frame_and_not_the_token(
+    text: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A list with a token whose firing has failed is no list."""
+    failing = CODE.replace(
+        "def twice(x): return [x, x + 1]",
+        "n = 0\ndef twice(x):\n    global n\n    n += 1\n    if n == 12: raise ValueError('no')\n"
+        "    return [x, x + 1]",
+    )
+    flow = text(
+        more=TEXT.replace("rate 2   stateless  python", "rate 2   on error skip  python"),
+        code=failing,
+    )
+    store_profile(flow, platform="two")
+    out = build(flow, tmp_path / "out", platform="two")
+    done = run(out, "--frames", "20")
+    assert done.returncode == 0, done.stderr
+    assert f"seen {[LENGTHS[0], *LENGTHS[2:]]}" in done.stdout
+    checked = harness(out)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_open_ends_take_and_give_lists(write: Write) -> None:
+    flow = write(
+        """
+        task Cls { in x: float32[4]   out y: int32   python "t.py:cls" }
+        app A {
+            in line: float32[4] rate up to 16   out label: int32 rate up to 16   cls: Cls
+            line -> cls -> label
+        }
+        """,
+        t_py="import numpy as np\ndef cls(x): return np.int32(x.sum())\n",
+    )
+    store_profile(flow)
+    with flowc.open(flow) as opened:
+        asked = [opened.ask(np.full((k, 4), k, np.float32)) for k in range(17)]
+        for k, future in enumerate(asked):
+            assert future.result(30).tolist() == [4 * k] * k
+        with pytest.raises(ValueError, match="`line` takes"):
+            opened.ask(np.zeros((17, 4), np.float32))
