@@ -11,7 +11,7 @@ from ..driver.solve.map import Answer
 from ..driver.solve.state_map import States
 from ..driver.text.check import ValidScenario
 from ..model.deployment import PlannedMemory
-from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words
+from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words, race_in_words
 from ..runtime.report import columns
 from ._deadlines import document as joint_document
 from ._deadlines import (
@@ -119,13 +119,9 @@ def _decision(mapping: Mapping) -> str:
     if not mapping.contestants or mapping.effort.objective == "memory":
         return ""
     first, *others = mapping.contestants
-    decision = mapping.effort.decision
-    if decision == "separated":
-        return f"separated: `{first.name}` is faster than the others of the race in paired runs\n"
-    if decision == "tie":
-        return f"tie: no other one is surely faster than `{first.name}`, which is simpler\n"
-    if decision == "out of budget":
-        return f"out of budget: the race was not decided, `{first.name}` is the answer so far\n"
+    raced = race_in_words(mapping)
+    if raced:
+        return f"{raced}\n"
     values = [(c.predicted_ns, c.name) for c in others if c.predicted_ns < first.predicted_ns]
     if first.measured_ns is not None or not values:
         return ""

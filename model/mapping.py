@@ -486,3 +486,17 @@ class _Identity:
     """The rest of the file."""
 
     identity: dict[str, str]
+
+
+def race_in_words(mapping: Mapping) -> str:
+    """How the race at the end of a search has ended; empty where there was none."""
+    if not mapping.contestants:
+        return ""
+    first, decision = mapping.contestants[0], mapping.effort.decision
+    if decision == "separated":
+        return f"separated: `{first.name}` is faster than the others of the race in paired runs"
+    if decision == "tie":
+        return f"tie: no other one is surely faster than `{first.name}`, which is simpler"
+    if decision == "out of budget":
+        return f"out of budget: the race was not decided, `{first.name}` is the answer so far"
+    return ""

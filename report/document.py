@@ -215,13 +215,14 @@ class MemoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class ContestantRow:
-    """A configuration of a search, in the unit of its objective; `pins` is the text that selects
-    it."""
+    """A configuration of a search, in the unit of its objective, and how often it ran; `pins` is
+    the text that selects it."""
 
     name: str
     configuration: str
     predicted: float | None
     measured: float | None
+    runs: int
     pins: str
 
 
@@ -242,8 +243,9 @@ class SearchRow:
     """A search, and its `contestants`.
 
     `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two
-    improved. `front` has, with deadlines, (maximum utilization, share of its deadline that the
-    tightest needs, pins) of the Pareto-optimal answers. `used` are the pins of the mapping in use.
+    improved. `decided` says how the race at its end has ended, empty without one. `front` has, with
+    deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) of the
+    Pareto-optimal answers. `used` are the pins of the mapping in use.
     """
 
     name: str
@@ -255,6 +257,7 @@ class SearchRow:
     measured_runs: int
     seconds: float
     optimal: bool
+    decided: str
     contestants: tuple[ContestantRow, ...]
     history: tuple[tuple[float, int, float | None, float | None], ...]
     front: tuple[tuple[float, float, str], ...]

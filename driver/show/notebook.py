@@ -13,6 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import Diagnostic
+from ...model.mapping import race_in_words
 
 if TYPE_CHECKING:
     from ...model.mapping import GroupBound, Mapping
@@ -132,10 +133,11 @@ def answer(result: Answer) -> str:
     elif mapping.contestants:
         tried = []
         for c in mapping.contestants:
-            tried.append([c.name, c.configuration, _ms(c.predicted_ns), _ms(c.measured_ns)])
+            times = _ms(c.predicted_ns), _ms(c.measured_ns)
+            tried.append([c.name, c.configuration, *times, c.runs])
         unit = "mJ" if mapping.effort.objective == "energy" else "ms"  # energies are in nJ
-        heading = ["contestant", "configuration", f"predicted {unit}", f"measured {unit}"]
-        html += table(heading, tried)
+        heading = ["contestant", "configuration", f"predicted {unit}", f"measured {unit}", "runs"]
+        html += table(heading, tried) + f"<p>{escape(race_in_words(mapping))}</p>"
     return html + diagnostics(result.diagnostics)
 
 

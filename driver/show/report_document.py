@@ -14,7 +14,7 @@ from ...analysis.dataflow.analyze import Analysis, Capacities
 from ...analysis.dataflow.analyze import analyze as analyze_app
 from ...model.application import Application, Port, Task
 from ...model.diagnostic import Diagnostic
-from ...model.mapping import GroupBound, as_text
+from ...model.mapping import GroupBound, as_text, race_in_words
 from ...model.mapping import Mapping as StoredMapping
 from ...model.version import __version__
 from ...report.document import (
@@ -402,8 +402,11 @@ class DocumentRows:
             measured_runs=effort.measured_runs,
             seconds=round(effort.seconds, 3),
             optimal=effort.optimal,
+            decided=race_in_words(mapping),
             contestants=tuple(
-                ContestantRow(c.name, c.configuration, c.predicted_ns, c.measured_ns, c.pins)
+                ContestantRow(
+                    c.name, c.configuration, c.predicted_ns, c.measured_ns, c.runs, c.pins
+                )
                 for c in mapping.contestants
             ),
             history=tuple((p.seconds, p.evaluations, p.value, p.bound) for p in effort.history),

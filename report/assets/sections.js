@@ -281,7 +281,8 @@ function contestants() {
     { head: "configuration", class: "name", cell: (c) => h("td", { class: "name" }, h("button", { class: "pick", type: "button", onclick: () => chosen(c) }, name(c.name))), by: (c) => c.name },
     { head: `predicted, ${word}`, cell: (c) => number(c.predicted, text, { "data-key": "predicted" }), by: (c) => c.predicted },
     { head: `measured, ${word}`, cell: (c) => number(c.measured, text, { "data-key": "measured" }), by: (c) => c.measured },
-  ], all), detail);
+    { head: "runs", cell: (c) => number(c.runs, String, { "data-key": "runs" }), by: (c) => c.runs },
+  ], all), D.search.decided ? h("p", { class: "soft", "data-key": "decided" }, name(D.search.decided)) : "", detail);
   return figure;
 }
 
