@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .resample import Repeat as Repeat
     from .scheduling import Background as Background
     from .scheduling import FixedPriority as FixedPriority
+    from .scheduling import Server as Server
     from .segments import Segments as Segments
     from .select import Select as Select
     from .tokens import Port as Port
@@ -79,7 +80,7 @@ _NAMES = {
     "program": ("Program",),
     "remote_channel": ("Forward",),
     "resample": ("Last", "Repeat"),
-    "scheduling": ("Background", "FixedPriority"),
+    "scheduling": ("Background", "FixedPriority", "Server"),
     "segments": ("Segments",),
     "select": ("Select",),
     "tokens": ("Port", "TaskError"),

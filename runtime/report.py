@@ -38,9 +38,9 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "memory": _memory(program, apps),
         "dropped": _dropped(program, apps),
     }
-    below = _below(run)
-    if below:
-        made["background"] = below
+    for worker in run.workers:
+        if worker.scheduling is not None:
+            worker.scheduling.note(made, worker, seconds)
     if program.control is not None:
         made.update(document(program.control))
     if run.transport is not None:
@@ -55,15 +55,6 @@ def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
         share = worker.busy / 1e9 / seconds
         shares[worker.processor] = shares.get(worker.processor, 0.0) + share
     return {name: {"utilization": round(share, 4)} for name, share in shares.items()}
-
-
-def _below(run: Run) -> List[str]:
-    """The apps whose threads run below all others."""
-    apps: Dict[str, None] = {}
-    for worker in run.workers:
-        if worker.below:
-            apps.update((entry.task.app.name, None) for entry in worker.order)
-    return list(apps)
 
 
 def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, Dict[str, Any]]:
@@ -276,6 +267,11 @@ def table(document: Dict[str, Any]) -> str:
     if "background" in document:
         names = ", ".join(document["background"])
         below.append("in the background, with what the others leave (nice 19): " + names)
+    for app, places in document.get("shares", {}).items():
+        for name, share in places.items():
+            said = (app, name, 100 * share["part"], 100 * share["used"])
+            below.append("%s has a share of %s: %.1f %%, and used %.1f %%" % said)
+            below[-1] += "" if share["above"] else "; no priority puts it above the others"
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
 
 

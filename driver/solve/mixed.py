@@ -4,8 +4,9 @@ In: such a text, and its times. Out: what `map_jointly` says of the apps with pe
 others beside them: placed in the time that is left, and counted in every bound as work in the
 background that never ends.
 
-Deadlines come first. The apps with periods are searched for as if each CPU had a background; then
-the others go where the time until their next result is predicted to be the shortest.
+Apps with a share are placed first, since their servers are above all others. Then come deadlines:
+the apps with periods are searched for as if each CPU had a background. At last the others go where
+the time until their next result is predicted to be the shortest.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
 
-from ...analysis.dataflow.workers import in_background, waits_outside
+from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
 from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Placement
+from ...model.server import Server
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.problem import BackgroundApp, JointProblem
+from ...search.deadline.problem import BackgroundApp, JointProblem, Served
 from ...search.deadline.verdict import verdict
 from ...search.throughput.accelerate import on_gpu
 from ...search.throughput.greedy import CLEARLY, interpreter_load, shapes
@@ -55,14 +57,13 @@ def map_mixed(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     _require_queues(beside, rest)
     problems = _with_devices(beside)
     part = request.part(1 / len(problems))
-    best: Joint | None = None
-    for problem in problems:
-        joint = _mapped(valid, known, alone, problem, part)
-        if best is None or len(_late(joint)) < len(_late(best)):
-            best = joint
+    best = _mapped(valid, known, alone, problems[0], part)
+    for problem in problems[1:]:
         if not _late(best):
             break
-    assert best is not None
+        joint = _mapped(valid, known, alone, problem, part)
+        if len(_late(joint)) < len(_late(best)):
+            best = joint
     return best
 
 
@@ -76,17 +77,29 @@ def _mapped(
     valid: Valid, known: KnownTimes, alone: JointProblem, beside: Problem, request: MapRequest
 ) -> Joint:
     """The answer with the apps in the background on these kinds of processors."""
+    shares = servers(valid.system.apps)
+    served = [app for app in beside.apps if app.name in shares]
+    rest = [app for app in beside.apps if app.name not in shares]
+    homes = _homes(alone, served, beside.pins, shares)
+    above = _of_apps(beside, served)
+    below = _of_apps(beside, rest)
     nothing = dict.fromkeys(alone.processors, Fraction(0))
-    guess = _background(beside, nothing, known)
     cpus = tuple(TimedBackground(p) for p in alone.of_kind.get("cpu", ()))
-    supposed = tuple(replace(app, workers=(*app.workers, *cpus)) for app in guess)
-    outcome = outcome_of(replace(alone, background=supposed), request)
+
+    def placed(used: Mapping[str, Fraction]) -> list[BackgroundApp]:
+        return [*_above(above, homes, shares, used, known), *_background(below, used, known)]
+
+    supposed = []
+    for app in placed(nothing):
+        kept = app.name in shares
+        supposed.append(app if kept else replace(app, workers=(*app.workers, *cpus)))
+    beginning = replace(alone, background=tuple(supposed))
+    outcome = outcome_of(beginning, request)
 
     def posed(found: Outcome) -> tuple[JointProblem, Outcome]:
         if found.assignment is None or found.verdict is None:
-            return replace(alone, background=supposed), found
-        placed = _background(beside, found.verdict.utilization, known)
-        problem = replace(alone, background=placed)
+            return beginning, found
+        problem = replace(alone, background=tuple(placed(found.verdict.utilization)))
         return problem, replace(found, verdict=verdict(problem, found.assignment))
 
     return best_judged(valid, known, outcome, request, posed)
@@ -135,31 +148,103 @@ def _has_order(problem: Problem, place: Placement) -> bool:
     return any(pool.kind != "cpu" and pool.scheduler != "fifo" for pool in pools)
 
 
+# -- places above the others -----------------------------------------------------------------------
+def _homes(
+    alone: JointProblem,
+    apps: Collection[Application],
+    pins: Whole,
+    shares: Mapping[str, Server],
+) -> dict[str, str]:
+    """The CPU of each app with a share, where its tasks are not pinned: the one of which pins and
+    other shares leave most. Raises Errors if none is left."""
+    used = dict.fromkeys(alone.of_kind.get("cpu", ()), Fraction(0))
+    for task in alone.tasks:
+        pin = alone.pins.get(task.name, "")
+        if pin in used:
+            used[pin] += task.work("cpu") / alone.period[task.group]
+    homes = {}
+    for app in apps:
+        free = [task.name for task in app.tasks if task.name not in pins]
+        cpus = {p for task in app.tasks if task.name in pins for p in pins[task.name].processors}
+        if free:
+            homes[app.name] = min(used, key=lambda p: (p not in cpus, used[p]))
+            cpus.add(homes[app.name])
+        for p in cpus & used.keys():
+            used[p] += shares[app.name].part
+            if used[p] > 1:
+                message = (
+                    f"shares of `{p}`, and what is pinned to it, are more than all of its time"
+                )
+                help_text = "make shares smaller, or pin one of the apps elsewhere"
+                raise Errors([Diagnostic("F220", message, app.span, help=help_text)])
+    return homes
+
+
+def _above(
+    problem: Problem,
+    homes: Mapping[str, str],
+    shares: Mapping[str, Server],
+    used: Mapping[str, Fraction],
+    known: KnownTimes,
+) -> Iterator[BackgroundApp]:
+    """The apps with a share in their places."""
+    placement: dict[str, Placement] = {}
+    for app, task in problem.tasks:
+        pin = problem.pins.get(task.name)
+        placement[task.name] = pin or Placement(task.name, (homes[app.name],))
+    for app in problem.apps:
+        alone = _of_apps(problem, [app])
+        left = {p: 1 - float(used[p]) for p in problem.platform.processors}
+        left |= {p: float(shares[app.name].part) for p in problem.cpus}
+        waits = _waits(alone, placement, left)
+        made = _placed(problem, app, placement, waits, known, shares[app.name])
+        yield replace(made, share=Served(shares[app.name], _most(problem, app, made)))
+
+
+def _most(problem: Problem, app: Application, made: BackgroundApp) -> Fraction | None:
+    """How long an iteration of an app takes at most on its CPU, by what its server supplies: what
+    is too much of one budget is missing in others."""
+    longest = dict(made.longest)
+    (worker, *others) = made.workers
+    if others or worker.server is None or len(longest) < len(app.tasks):
+        return None
+    work = sum(ns * problem.repetition[app.name][name] for name, ns in longest.items())
+    return worker.server.time_for(work + ceil(worker.longest))
+
+
 # -- places in the background ----------------------------------------------------------------------
+def _of_apps(problem: Problem, apps: Collection[Application]) -> Problem:
+    """The problem of these apps alone."""
+    names = {task.name for app in apps for task in app.tasks}
+    pins = {name: place for name, place in problem.pins.items() if name in names}
+    return replace(problem, apps=tuple(apps), pins=pins)
+
+
 def _background(
     problem: Problem, used: Mapping[str, Fraction], known: KnownTimes
-) -> tuple[BackgroundApp, ...]:
+) -> list[BackgroundApp]:
     """The apps in their best places, where others use a share of the processors."""
-    best: Whole | None = None
+    if not problem.apps:
+        return []
+    left = {p: 1 - float(share) for p, share in used.items()}
+    best: Whole = {}
     least = inf
     for placement in _candidates(problem, used):
-        cost = max(interpreter_load(problem, placement), *_waits(problem, placement, used).values())
-        if best is None or cost < least * CLEARLY:
+        cost = max(interpreter_load(problem, placement), *_waits(problem, placement, left).values())
+        if not best or cost < least * CLEARLY:
             best, least = placement, cost
-    assert best is not None
-    waits = _waits(problem, best, used)
-    return tuple(_placed(problem, app, best, waits, known) for app in problem.apps)
+    waits = _waits(problem, best, left)
+    return [_placed(problem, app, best, waits, known) for app in problem.apps]
 
 
-def _waits(problem: Problem, placement: Whole, used: Mapping[str, Fraction]) -> dict[str, float]:
+def _waits(problem: Problem, placement: Whole, left: Mapping[str, float]) -> dict[str, float]:
     """For how long each processor takes for an iteration of all, in what is left of its time."""
     waits = {}
     for processor, load in loads(problem, placement).items():
-        left = 1 - float(used[processor])
         if not load:
             waits[processor] = 0.0
-        elif left > 0:
-            waits[processor] = load / left
+        elif left[processor] > 0:
+            waits[processor] = load / left[processor]
         else:
             waits[processor] = inf
     return waits
@@ -185,6 +270,7 @@ def _placed(
     placement: Whole,
     waits: Mapping[str, float],
     known: KnownTimes,
+    server: Server | None = None,
 ) -> BackgroundApp:
     places = {task.name: placement[task.name] for task in app.tasks}
     platform = problem.platform
@@ -194,6 +280,12 @@ def _placed(
     for processor in processors:
         pool = platform.pool_of(processor)
         here = [task for task, place in places.items() if processor in place.processors]
+        if pool.kind == "cpu" and server is not None:
+            for task in here:
+                longest[task] = _longest(app, task, pool.kind, known)
+            sub_task = max(longest[task] for task in here)
+            workers.append(TimedBackground(processor, sub_task, server, app.name))
+            continue
         if pool.scheduler != "fifo":
             workers.append(TimedBackground(processor))
             continue
@@ -217,12 +309,13 @@ def _placed(
 
 def _longest(app: Application, task: str, kind: str, known: KnownTimes) -> int:
     """A worst case of the sub-tasks of a firing: that of the whole. Raises Errors."""
+    network = app.task(task).network
+    batch = 1 if network is None else network.batch
     time = known.times.of[task].get(kind)
     if time is None:
         message = (
-            f"`{task}` has no worst-case time on the {kind}, where apps with periods queue behind"
-            " it"
+            f"`{task}` has no worst-case time on the {kind}, where apps with periods wait for it"
         )
         help_text = "pin it with a `wcet`, pin it to a CPU, or measure it with `flowc profile`"
         raise Errors([Diagnostic("F509", message, app.task(task).span, help=help_text)])
-    return ceil(time.longest_ns)
+    return batch * ceil(time.longest_ns)
