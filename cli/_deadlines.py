@@ -91,6 +91,8 @@ def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
         supposed = " and ".join(name for name, needed in suppositions.items() if needed)
         if supposed:
             word += f" if {supposed} holds" if supposed == "niceness" else f" if {supposed} hold"
+        if group.interpreter and group.schedulable:
+            word += f" {'and' if supposed else 'if'} the interpreter is free"
         row = [group.app, word, _ms(group.response_ns), _ms(group.deadline_ns)]
         if ran:
             row += _seen(group, group.frames)
@@ -132,6 +134,9 @@ def _what_is_proved(joint: Joint) -> str:
         lines.append("bounds count apps in the background as endless work below all others")
     if any(group.niceness for group in joint.mapping.groups):
         lines.append("threads are below others by niceness (nice 19), which is not proved")
+    holding = [name for app in apps for name in app.holding]
+    if holding:
+        lines.append(f"the interpreter is not bounded, and {_some(holding)} may hold it")
     return "\n".join([*lines, "times of these apps are predicted"])
 
 
@@ -302,6 +307,7 @@ def _group_as_data(group: GroupBound) -> dict[str, Any]:
         "schedulable": group.schedulable,
         "conditional": group.conditional,
         "niceness": group.niceness,
+        "interpreter": group.interpreter,
     }
     if group.frames:
         bounds |= {"seen_ns": group.seen_ns, "frames": group.frames, "missed": group.missed}

@@ -364,6 +364,7 @@ def reasons(joint: Joint) -> list[str]:
         joint.problem, mapping, [group for group in groups if group not in unbounded]
     )
     lines += _about_shares(joint.problem)
+    lines += _about_interpreter(joint.problem)
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
@@ -383,6 +384,16 @@ def _about_shares(problem: JointProblem) -> Iterator[str]:
         if most is not None and alone and not problem.unassured:
             line += f": an iteration takes at most {in_ms(most)} from its data on"
         yield line
+
+
+def _about_interpreter(problem: JointProblem) -> Iterator[str]:
+    """What may hold the interpreter in apps without a period, and what to do."""
+    for app in problem.background:
+        for name in app.holding:
+            yield (
+                f"`{name}` runs in Python, which apps with periods may have to wait for: give it a"
+                " `process` in its pin, or code in C"
+            )
 
 
 def _about_tightest(

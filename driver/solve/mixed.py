@@ -18,9 +18,10 @@ from math import ceil, inf
 
 from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
-from ...model.application import Application
+from ...model.application import Application, Task
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Placement
+from ...model.platform import Platform
 from ...model.server import Server
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import BackgroundApp, JointProblem, Served
@@ -304,7 +305,15 @@ def _placed(
         tuple(workers),
         tuple(p for network in networks for p in places[network].processors),
         max(waits[p] for p in processors),
+        holding=tuple(t.name for t in app.tasks if _holds(t, places[t.name], platform)),
     )
+
+
+def _holds(task: Task, place: Placement, platform: Platform) -> bool:
+    """May it keep Python's interpreter from other tasks for as long as a firing takes?"""
+    kinds = {platform.pool_of(processor).kind for processor in place.processors}
+    codes = [task.implementation_on(kind) for kind in kinds]
+    return not place.process and any(c is not None and c.language == "python" for c in codes)
 
 
 def _longest(app: Application, task: str, kind: str, known: KnownTimes) -> int:

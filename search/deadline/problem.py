@@ -205,7 +205,8 @@ class BackgroundApp:
 
     `longest` has its tasks on processors with a queue, and with a share those on CPUs, with worst
     cases of their sub-tasks in ns; `engines` are the places of its networks. With a share its
-    workers on CPUs have servers.
+    workers on CPUs have servers. Tasks that are `holding` run in Python, beside all others of the
+    program.
     The time between its results is predicted, not proved; infinite where nothing is left.
     """
 
@@ -216,6 +217,7 @@ class BackgroundApp:
     engines: tuple[str, ...]
     predicted_period_ns: float
     share: Served | None = None
+    holding: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

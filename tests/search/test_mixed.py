@@ -94,6 +94,28 @@ def test_where_niceness_alone_keeps_it_below_the_proof_says_so(write: Write) -> 
     assert "not proved" in ran.output and "times of these apps are predicted" in ran.output
 
 
+def test_python_in_the_background_may_hold_the_interpreter(write: Write) -> None:
+    path = write(text("fixed_priority"), t_py=CODE)
+    command = ["map", str(path), "--platform", "board", "--no-measure", "--budget", "2s"]
+    ran = CliRunner().invoke(app, [*command, "--explain"])
+    assert "schedulable if the interpreter is free" in ran.output
+    assert "Back.make, Back.log may hold it" in ran.output
+    assert "`Back.make` runs in Python" in ran.output
+    document = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert all(group["interpreter"] for group in document["groups"].values())
+
+
+def test_processes_leave_the_interpreter_alone(write: Write) -> None:
+    apart = "mapping on board { Back.make -> core[1] process  Back.log -> core[1] process }"
+    path = write(text("fixed_priority", apart), t_py=CODE)
+    assert not any(group.interpreter for group in mapped(path).mapping.groups)
+
+
+def test_tasks_without_python_leave_the_interpreter_alone(write: Write) -> None:
+    bare = text("fixed_priority").replace('python "t.py:tick"', "").replace('python "t.py:act"', "")
+    assert not any(group.interpreter for group in mapped(write(bare)).mapping.groups)
+
+
 def test_an_app_that_is_late_beside_others_is_reported(write: Write) -> None:
     late = APPS.replace("period 40 ms", "period 40 ms  deadline 8 ms")
     answer = mapped(write(text("fixed_priority").replace(APPS, late), t_py=CODE))
