@@ -11,16 +11,17 @@ the time until their next result is predicted to be the shortest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, inf
 
 from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
 from ...model.application import Application, Task
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import Placement
+from ...model.mapping import Pin, Placement, as_placement
 from ...model.platform import Platform
 from ...model.server import Server
 from ...search.deadline.outcome import Outcome
@@ -37,6 +38,7 @@ from .request import MapRequest
 from .throughput_problem import problem_of
 
 Whole = Mapping[str, Placement]
+OutcomeFor = Callable[[JointProblem], Outcome]
 
 
 def is_mixed(valid: Valid) -> bool:
@@ -50,22 +52,36 @@ def map_mixed(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     If a deadline is missed while an app in the background works on a GPU or DLA that it does not
     need, all is tried again without.
     """
-    below = in_background(valid.system.apps)
-    paced = _part(valid, [a for a in valid.system.apps if a.name not in below])
-    rest = _part(valid, [a for a in valid.system.apps if a.name in below])
+    paced, rest = _apart(valid)
     alone = joint_problem(paced, known.times, request.search_workers)
     beside = problem_of(rest, known.times, known.profile)
     _require_queues(beside, rest)
     problems = _with_devices(beside)
     part = request.part(1 / len(problems))
-    best = _mapped(valid, known, alone, problems[0], part)
+    best = _mapped(valid, known, _Both.of(alone, problems[0], known, valid), part)
     for problem in problems[1:]:
         if not _late(best):
             break
-        joint = _mapped(valid, known, alone, problem, part)
+        joint = _mapped(valid, known, _Both.of(alone, problem, known, valid), part)
         if len(_late(joint)) < len(_late(best)):
             best = joint
     return best
+
+
+def judged_mixed(
+    valid: Valid, known: KnownTimes, pins: Collection[Pin], outcome_for: OutcomeFor
+) -> tuple[JointProblem, Outcome]:
+    """The problem with all tasks where pins have them, and the outcome of the assignment that they
+    mean for apps with periods.
+
+    `outcome_for` makes an outcome of a problem; what it raises is handed on.
+    """
+    paced, rest = _apart(valid)
+    alone = joint_problem(paced, known.times)
+    beside = problem_of(rest, known.times, known.profile)
+    places = {p.task: as_placement(p) for p in pins if p.task in rest.tasks}
+    both = _Both.of(alone, replace(beside, pins=places), known, valid)
+    return both.posed(outcome_for(both.supposed))
 
 
 def _late(joint: Joint) -> Collection[str]:
@@ -74,39 +90,67 @@ def _late(joint: Joint) -> Collection[str]:
     return joint.verdict.late
 
 
-def _mapped(
-    valid: Valid, known: KnownTimes, alone: JointProblem, beside: Problem, request: MapRequest
-) -> Joint:
+def _mapped(valid: Valid, known: KnownTimes, both: _Both, request: MapRequest) -> Joint:
     """The answer with the apps in the background on these kinds of processors."""
-    shares = servers(valid.system.apps)
-    served = [app for app in beside.apps if app.name in shares]
-    rest = [app for app in beside.apps if app.name not in shares]
-    homes = _homes(alone, served, beside.pins, shares)
-    above = _of_apps(beside, served)
-    below = _of_apps(beside, rest)
-    nothing = dict.fromkeys(alone.processors, Fraction(0))
-    cpus = tuple(TimedBackground(p) for p in alone.of_kind.get("cpu", ()))
+    outcome = outcome_of(both.supposed, request)
+    return best_judged(valid, known, outcome, request, both.posed)
 
-    def placed(used: Mapping[str, Fraction]) -> list[BackgroundApp]:
-        return [*_above(above, homes, shares, used, known), *_background(below, used, known)]
 
-    supposed = []
-    for app in placed(nothing):
-        kept = app.name in shares
-        supposed.append(app if kept else replace(app, workers=(*app.workers, *cpus)))
-    beginning = replace(alone, background=tuple(supposed))
-    outcome = outcome_of(beginning, request)
+@dataclass(frozen=True)
+class _Both:
+    """The apps with periods `alone`, those `above` them by a share in their `homes`, and those
+    `below`."""
 
-    def posed(found: Outcome) -> tuple[JointProblem, Outcome]:
+    alone: JointProblem
+    above: Problem
+    below: Problem
+    shares: Mapping[str, Server]
+    homes: Mapping[str, str]
+    known: KnownTimes
+
+    @staticmethod
+    def of(alone: JointProblem, beside: Problem, known: KnownTimes, valid: Valid) -> _Both:
+        """All apps, of which those `beside` have no period. Raises Errors."""
+        shares = servers(valid.system.apps)
+        served = [app for app in beside.apps if app.name in shares]
+        rest = [app for app in beside.apps if app.name not in shares]
+        homes = _homes(alone, served, beside.pins, shares)
+        above, below = _of_apps(beside, served), _of_apps(beside, rest)
+        return _Both(alone, above, below, shares, homes, known)
+
+    @cached_property
+    def supposed(self) -> JointProblem:
+        """The problem of a search, in which what is below is on every CPU."""
+        nothing = dict.fromkeys(self.alone.processors, Fraction(0))
+        cpus = tuple(TimedBackground(p) for p in self.alone.of_kind.get("cpu", ()))
+        background = []
+        for app in self._placed(nothing):
+            everywhere = replace(app, workers=(*app.workers, *cpus))
+            background.append(app if app.share is not None else everywhere)
+        return replace(self.alone, background=tuple(background))
+
+    def posed(self, found: Outcome) -> tuple[JointProblem, Outcome]:
+        """The problem with places for all apps in what an answer leaves, and the answer by it."""
         if found.assignment is None or found.verdict is None:
-            return beginning, found
-        problem = replace(alone, background=tuple(placed(found.verdict.utilization)))
+            return self.supposed, found
+        background = self._placed(found.verdict.utilization)
+        problem = replace(self.alone, background=tuple(background))
         return problem, replace(found, verdict=verdict(problem, found.assignment))
 
-    return best_judged(valid, known, outcome, request, posed)
+    def _placed(self, used: Mapping[str, Fraction]) -> list[BackgroundApp]:
+        above = _above(self.above, self.homes, self.shares, used, self.known)
+        return [*above, *_background(self.below, used, self.known)]
 
 
 # -- the parts of a text ---------------------------------------------------------------------------
+def _apart(valid: Valid) -> tuple[Valid, Valid]:
+    """The text with the apps that have a period alone, and with the others."""
+    below = in_background(valid.system.apps)
+    paced = [app for app in valid.system.apps if app.name not in below]
+    rest = [app for app in valid.system.apps if app.name in below]
+    return _part(valid, paced), _part(valid, rest)
+
+
 def _part(valid: Valid, apps: Collection[Application]) -> Valid:
     """The text with these apps alone."""
     names = {task.name for app in apps for task in app.tasks}
