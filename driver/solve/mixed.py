@@ -11,10 +11,11 @@ the time until their next result is predicted to be the shortest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import ceil, inf
 
 from ...analysis.dataflow.workers import in_background, servers, waits_outside
@@ -36,6 +37,9 @@ from .deadlines import Joint, best_judged, outcome_of
 from .known_times import KnownTimes
 from .request import MapRequest
 from .throughput_problem import problem_of
+
+#: Apps with periods on few CPUs, as objectives.
+FEW = "cores,utilization"
 
 Whole = Mapping[str, Placement]
 OutcomeFor = Callable[[JointProblem], Outcome]
@@ -91,9 +95,25 @@ def _late(joint: Joint) -> Collection[str]:
 
 
 def _mapped(valid: Valid, known: KnownTimes, both: _Both, request: MapRequest) -> Joint:
-    """The answer with the apps in the background on these kinds of processors."""
-    outcome = outcome_of(both.supposed, request)
-    return best_judged(valid, known, outcome, request, both.posed)
+    """The answer with the apps in the background on these kinds of processors.
+
+    Apps with periods are spread over all CPUs, or on few of them, unless the request says which:
+    where apps in the background get clearly more beside few, these are it.
+    """
+    orders: tuple[str, ...] = (request.objective,)
+    if not request.objective and both.below.apps:
+        orders = ("", FEW)
+    best, *others = [
+        outcome_of(both.supposed, replace(request.part(1 / len(orders)), objective=order))
+        for order in orders
+    ]
+    for other in others:
+        late, longest = both.cost(best)
+        other_late, other_longest = both.cost(other)
+        sooner = other_late == late and other_longest < longest * CLEARLY
+        if other_late < late or sooner:
+            best = other
+    return best_judged(valid, known, best, request, both.posed)
 
 
 @dataclass(frozen=True)
@@ -136,6 +156,15 @@ class _Both:
         background = self._placed(found.verdict.utilization)
         problem = replace(self.alone, background=tuple(background))
         return problem, replace(found, verdict=verdict(problem, found.assignment))
+
+    def cost(self, found: Outcome) -> tuple[float, float]:
+        """Of an answer: how many apps are late, and the longest time between results of those
+        below."""
+        problem, outcome = self.posed(found)
+        names = {app.name for app in self.below.apps}
+        periods = [a.predicted_period_ns for a in problem.background if a.name in names]
+        late = inf if outcome.verdict is None else len(outcome.verdict.late)
+        return late, max(periods, default=0.0)
 
     def _placed(self, used: Mapping[str, Fraction]) -> list[BackgroundApp]:
         above = _above(self.above, self.homes, self.shares, used, self.known)
@@ -275,11 +304,48 @@ def _background(
     best: Whole = {}
     least = inf
     for placement in _candidates(problem, used):
-        cost = max(interpreter_load(problem, placement), *_waits(problem, placement, left).values())
+        cost = _cost(problem, placement, left)
         if not best or cost < least * CLEARLY:
             best, least = placement, cost
+    moved = _moved(problem, best, left)
+    if _cost(problem, moved, left) < least * CLEARLY:
+        best = moved
     waits = _waits(problem, best, left)
     return [_placed(problem, app, best, waits, known) for app in problem.apps]
+
+
+def _cost(problem: Problem, placement: Whole, left: Mapping[str, float]) -> float:
+    """The longest time until the next result: of a processor, or of the interpreter."""
+    return max(interpreter_load(problem, placement), *_waits(problem, placement, left).values())
+
+
+def _moved(problem: Problem, placement: Whole, left: Mapping[str, float]) -> Whole:
+    """A placement after moves of single tasks to other CPUs, and exchanges of two, each of which
+    makes results come sooner."""
+    free = [task.name for _, task in problem.tasks if task.name not in problem.pins]
+    best, least = placement, _cost(problem, placement, left)
+    for _ in free:  # so many rounds at most
+        before = least
+        for places in _neighbors(problem, best, free):
+            there = {**best, **places}
+            cost = _cost(problem, there, left)
+            if cost < least:
+                best, least = there, cost
+        if least == before:
+            break
+    return best
+
+
+def _neighbors(problem: Problem, best: Whole, free: Sequence[str]) -> Iterator[Whole]:
+    """Other places of one task or of two."""
+    for name in free:
+        for cpu in problem.cpus:
+            yield {name: replace(best[name], processors=(cpu,))}
+    for one, other in combinations(free, 2):
+        yield {
+            one: replace(best[one], processors=best[other].processors),
+            other: replace(best[other], processors=best[one].processors),
+        }
 
 
 def _waits(problem: Problem, placement: Whole, left: Mapping[str, float]) -> dict[str, float]:

@@ -210,6 +210,55 @@ def test_a_place_in_the_order_of_a_device_is_refused(write: Write) -> None:
     assert fault.code == "F659" and "Back.find" in fault.message and "fifo" in fault.help
 
 
+IN_C = """
+#include <stdint.h>
+void NAME(PORTS) { }
+"""
+#: Only what is in the background is in C: nothing of it waits for the interpreter.
+UNEVEN = """
+task First { out x: uint8  c "first.c:first"  wcet 6 ms }
+task Second { in x: uint8  out y: uint8  c "second.c:second"  wcet 1 ms }
+task Third { in y: uint8  c "third.c:third"  wcet 6 ms }
+task Final { in x: uint8  c "final.c:final"  wcet 13 ms }
+task Tick { out x: uint8  wcet 6 ms }
+task Act { in x: uint8  wcet 6 ms }
+app Fast { period 20 ms  tick: Tick  act: Act  tick -> act }
+app Back { first: First  second: Second  third: Third  first -> second -> third }
+app Other { first: First  final: Final  first -> final }
+platform board { cpu core[2] scheduler fixed_priority }
+"""
+PORTS = {
+    "first": "uint8_t *x",
+    "second": "const uint8_t *x, uint8_t *y",
+    "third": "const uint8_t *y",
+    "final": "const uint8_t *x",
+}
+ONE = "void one(void) { }"
+FILES = {f"{n}_c": IN_C.replace("NAME", n).replace("PORTS", p) for n, p in PORTS.items()}
+
+
+def test_single_tasks_of_the_background_go_where_most_is_left(write: Write) -> None:
+    pinned = "mapping on board { Fast.tick -> core[0]  Fast.act -> core[0] }"
+    answer = mapped(write(UNEVEN + pinned, **FILES))
+    predicted = dict(answer.mapping.predicted_period_ns)
+    # 32 ms of work: 7 in 0.4 of a core, and 25 in the other; whole apps need 32 at least
+    assert max(predicted["Back"], predicted["Other"]) == pytest.approx(25 * MS)
+
+
+def test_few_cores_for_deadlines_leave_whole_ones(write: Write) -> None:
+    """A single task of 13 ms has a core for itself, and not 0.7 of one."""
+    kept = [line for line in UNEVEN.splitlines() if not line.startswith("app Back")]
+    single = "\n".join(kept).replace("first: First  final: Final  first -> final", "final: Final")
+    path = write(single.replace("in x: uint8  c", "c").replace("final", "one"), one_c=ONE, **FILES)
+    answer = mapped(path)
+    places = {p.task: p.processors for p in answer.mapping.placements}
+    assert places["Fast.tick"] == places["Fast.act"] != places["Other.one"]
+    assert dict(answer.mapping.predicted_period_ns)["Other"] == 13 * MS
+    assert not answer.late and answer.mapping.effort.objective == "cores,utilization"
+    asked = find_mapping(path, platform="board", measure=False, budget=2, objective="utilization")
+    assert dict(asked.mapping.utilization) == {"core[0]": 0.3, "core[1]": 0.3}
+
+
 # -- shares ----------------------------------------------------------------------------------------
 SHARED = """
 task Tick { out x: float32  python "t.py:tick"  wcet 2 ms }
@@ -257,7 +306,8 @@ def test_a_long_period_keeps_others_waiting(write: Write) -> None:
 
 
 def test_the_periodic_apps_go_where_no_share_is(write: Write) -> None:
-    answer = mapped(write(shared(count=2), t_py=WORK))
+    alone = shared(count=2).replace("app Low { work: Work  log: Log  work -> log }", "")
+    answer = mapped(write(alone, t_py=WORK))
     places = {p.task: p.processors for p in answer.mapping.placements}
     assert places["Back.work"] == places["Back.log"] != places["Fast.tick"]
     assert answer.mapping.groups[0].response_ns == 5 * MS
