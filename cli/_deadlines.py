@@ -91,6 +91,8 @@ def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
         supposed = " and ".join(name for name, needed in suppositions.items() if needed)
         if supposed:
             word += f" if {supposed} holds" if supposed == "niceness" else f" if {supposed} hold"
+        if group.interpreter and group.schedulable:
+            word += f" {'and' if supposed else 'if'} the interpreter is free"
         row = [group.app, word, _ms(group.response_ns), _ms(group.deadline_ns)]
         if ran:
             row += _seen(group, group.frames)
@@ -102,19 +104,40 @@ def _background(joint: Joint) -> str:
     from ..runtime.report import columns
 
     predicted = dict(joint.mapping.predicted_period_ns)
-    rows = [["in the background", "predicted ms between frames"]]
+    shares = [["with a share", "of its CPUs", "in each ms", "predicted ms between frames"]]
+    below = [["in the background", "predicted ms between frames"]]
     for app in joint.problem.background:
         ns = predicted.get(app.name)
-        rows.append([app.name, "-" if ns is None else f"{ns / 1e6:.4g}"])
-    return columns(rows) + "\n\n" + _what_is_proved(joint.mapping.groups)
+        said = "-" if ns is None else f"{ns / 1e6:.4g}"
+        if app.share is None:
+            below.append([app.name, said])
+        else:
+            each = f"{float(app.share.server.period_ns) / 1e6:g}"
+            shares.append([app.name, f"{float(100 * app.share.server.part):g} %", each, said])
+    tables = [columns(rows) for rows in (shares, below) if len(rows) > 1]
+    return "\n\n".join([*tables, _what_is_proved(joint)])
 
 
-def _what_is_proved(groups: Iterable[GroupBound]) -> str:
-    """What is proved beside apps in the background, and what is predicted."""
-    said = "bounds count apps without a period as endless work below all others; "
-    if any(group.niceness for group in groups):
-        said += "threads are below others\nby niceness (nice 19), which is not proved; "
-    return said + "times of these apps are predicted"
+def _what_is_proved(joint: Joint) -> str:
+    """What is proved beside apps without a period, and what is predicted."""
+    lines = []
+    apps = joint.problem.background
+    if any(app.share is not None for app in apps):
+        lines.append(
+            "bounds count a share as its budget in each of its periods, and one firing too much,"
+            " above all others"
+        )
+    unassured = joint.problem.unassured
+    if unassured:
+        lines.append(f"nothing assures a share of {', '.join(unassured)}: no priorities there")
+    if any(app.share is None for app in apps):
+        lines.append("bounds count apps in the background as endless work below all others")
+    if any(group.niceness for group in joint.mapping.groups):
+        lines.append("threads are below others by niceness (nice 19), which is not proved")
+    holding = [name for app in apps for name in app.holding]
+    if holding:
+        lines.append(f"the interpreter is not bounded, and {_some(holding)} may hold it")
+    return "\n".join([*lines, "times of these apps are predicted"])
 
 
 def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
@@ -246,7 +269,11 @@ def _background_as_data(joint: Joint) -> dict[str, Any]:
     predicted = dict(joint.mapping.predicted_period_ns)
     apps = {}
     for app in joint.problem.background:
-        apps[app.name] = {"predicted_period_ns": predicted.get(app.name)}
+        of_app: dict[str, Any] = {"predicted_period_ns": predicted.get(app.name)}
+        if app.share is not None:
+            server = app.share.server
+            of_app["share"] = {"part": float(server.part), "period_ns": float(server.period_ns)}
+        apps[app.name] = of_app
     return {"background": apps} if apps else {}
 
 
@@ -280,6 +307,7 @@ def _group_as_data(group: GroupBound) -> dict[str, Any]:
         "schedulable": group.schedulable,
         "conditional": group.conditional,
         "niceness": group.niceness,
+        "interpreter": group.interpreter,
     }
     if group.frames:
         bounds |= {"seen_ns": group.seen_ns, "frames": group.frames, "missed": group.missed}

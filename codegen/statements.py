@@ -22,7 +22,7 @@ from .names import literal
 
 #: Names that main.py uses itself.
 #: Classes of the runtime: how threads are scheduled.
-BACKGROUND, FIXED_PRIORITY = "Background", "FixedPriority"
+BACKGROUND, FIXED_PRIORITY, SERVER = "Background", "FixedPriority", "Server"
 RESERVED = frozenset(
     {
         "Control",
@@ -36,6 +36,7 @@ RESERVED = frozenset(
         "Port",
         "Program",
         "Select",
+        SERVER,
         "Transport",
         "UpTo",
         "control",
@@ -122,18 +123,23 @@ def offsets(numbers: tuple[int, ...]) -> str:
 
 
 def scheduling(worker: DeployedWorker) -> str:
-    """A further argument of a processor whose thread has a fixed priority, or runs below others."""
+    """A further argument of a processor whose thread has a fixed priority, a budget, or runs below
+    others."""
     called = scheduling_class(worker)
-    core_and_priority = map(str, worker.fixed_priority or ())
+    arguments = [str(number) for number in worker.fixed_priority or ()]
     if called == BACKGROUND:
-        return f", {called}({next(core_and_priority, '')})"
-    return f", {called}({', '.join(core_and_priority)})" if called else ""
+        del arguments[1:]
+    if worker.server is not None:
+        arguments[:0] = [str(worker.server.budget_ns), f'"{worker.server.period_ns}"']
+    return f", {called}({', '.join(arguments)})" if called else ""
 
 
 def scheduling_class(worker: DeployedWorker) -> str:
     """What the runtime calls it; empty where the system schedules as it likes."""
     if worker.background:
         return BACKGROUND
+    if worker.server is not None:
+        return SERVER
     return "" if worker.fixed_priority is None else FIXED_PRIORITY
 
 

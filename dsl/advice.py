@@ -56,6 +56,7 @@ ITEMS = {
         "period",
         "deadline",
         "priority",
+        "share",
         "delay",
         "every",
         "latest",

@@ -342,6 +342,10 @@ class TreeBuilder:
     def priority(self, span: Span, value: s.Expr) -> s.Priority:
         return s.Priority(value, span)
 
+    def share(self, span: Span, percent: s.Expr, *period: Any) -> s.ShareDecl:
+        amount, unit = period[-2:]  # what stands between is `%` and `of`
+        return s.ShareDecl(percent, self._optional(amount, unit), span)
+
     def graph(self, span: Span, name: Token, params: Any, *items: Any) -> s.GraphDecl:
         return s.GraphDecl(self._word(name), params or (), items, self._doc(span), span)
 

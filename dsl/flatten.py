@@ -12,7 +12,16 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain, count
 
-from ..model.application import Application, Channel, Link, PathDeadline, Port, Task, reached
+from ..model.application import (
+    Application,
+    Channel,
+    Link,
+    PathDeadline,
+    Port,
+    Share,
+    Task,
+    reached,
+)
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
 from . import syntax as s
@@ -80,6 +89,7 @@ class Flattener:
         """
         timing: dict[str, Fraction | None] = {}
         priority = 0
+        share: Share | None = None
         places: dict[str, Span] = {}
         for item in declaration.items:
             match item:
@@ -92,6 +102,9 @@ class Flattener:
                     priority = self._evaluate.integer(item.value, {}, "the priority", least) or 0
                 case s.PathDeadlineDecl():
                     self._paths.append(item)
+                case s.ShareDecl():
+                    self._once("share", item.span, places)
+                    share = self._share(item)
                 case _:
                     pass
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.ArrowChain))]
@@ -123,7 +136,26 @@ class Flattener:
             tuple(
                 (n, self._choices.get(n, d.variants[0].name.text)) for n, d in self.networks.items()
             ),
+            share=share,
         )
+
+    def _share(self, declared: s.ShareDecl) -> Share | None:
+        """What an app gets of its CPUs; None after a fault."""
+        percent = self._evaluate.number(declared.percent, {}, "a share")
+        period = None
+        if declared.period is not None:
+            period = self._time("period", declared.period)
+            if period is None:
+                return None
+        if percent is None:
+            return None
+        if not 0 < percent <= 100:
+            message = f"a share of {float(percent):g} %"
+            self._context.fault(
+                "F105", message, declared.percent.span, label="must be above 0, and at most 100"
+            )
+            return None
+        return Share(Fraction(percent) / 100, period, declared.span)
 
     def _once(self, keyword: str, span: Span, places: dict[str, Span]) -> None:
         """Check that a clause of an app stands once; `places` has those in front of it."""

@@ -42,6 +42,7 @@ _BEFORE_SIGN = (
     "PERIOD",
     "DEADLINE",
     "PRIORITY",
+    "SHARE",
     "EVERY",
     "WEIGHT",
     "AFTER",

@@ -40,6 +40,7 @@ from .parse import Parser
 from .platforms import clock_pins, pins
 from .platforms import platform as elaborate
 from .scenarios import scenario_of
+from .shares import check_shares
 from .versions import Versions
 
 #: Boards whose descriptions come with flowc, by name.
@@ -96,6 +97,7 @@ def load(
         context.broken.update(elaborator.networks)  # the tasks of their variants are not known
     if opened is None:
         scenario = elaborator.scenario(apps)
+    check_shares(apps, elaborator.has_states, context)
     platforms = elaborator.platforms(builtin)
     pinned, clocks = elaborator.mappings([apps, *others], platforms, scenario)
     if opened is not None:
@@ -294,6 +296,11 @@ class _Elaborator:
         if any(p.default is None for p in declaration.params):
             return None
         return self._components.bind(declaration.params, (), declaration.name, {})
+
+    @property
+    def has_states(self) -> bool:
+        """Is there a scenario?"""
+        return any(isinstance(d, s.ScenarioDecl) for d in self.declarations)
 
     def scenario(self, apps: Sequence[Application]) -> Scenario | None:
         """None without a scenario, or after a fault."""

@@ -336,6 +336,15 @@ class Priority:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareDecl:
+    """`share 30 % of 20 ms` of an app; the period may be left out."""
+
+    percent: Expr
+    period: Quantity | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PathDeadlineDecl:
     """`deadline 40 ms from cam to log`; `to` is that word."""
 
@@ -359,7 +368,8 @@ class GraphDecl:
 class AppDecl:
     name: Word
     items: tuple[
-        TimingDecl | PathDeadlineDecl | Priority | Boundary | InstanceDecl | ArrowChain, ...
+        TimingDecl | PathDeadlineDecl | Priority | ShareDecl | Boundary | InstanceDecl | ArrowChain,
+        ...,
     ]
     doc: str
     span: Span

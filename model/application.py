@@ -391,6 +391,16 @@ class ChainDeadline:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """What an app without a period gets of each CPU that it is on: this `part` of every
+    `period_ns` (None: of a period that the other apps give)."""
+
+    part: Fraction
+    period_ns: Fraction | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """`period_ns` is the period of one iteration, None = as fast as data allows.
 
@@ -412,6 +422,7 @@ class Application:
     variants: tuple[tuple[str, str], ...] = ()
     chains: tuple[ChainDeadline, ...] = ()
     parts: tuple[tuple[str, str], ...] = ()
+    share: Share | None = None
 
     @property
     def windows(self) -> dict[str, Port]:

@@ -121,6 +121,10 @@ CODES: dict[str, tuple[str, str]] = {
         "a deadline cannot be kept on any mapping",
         "Firings of a source are released evenly over the period, and the firings on one path run one after another. Together they take longer than the deadline (the period where no deadline is given). The deadline of a path counts from the release of its newest data.",
     ),
+    "F223": (
+        "a share cannot be kept, or has no meaning",
+        "An app without a period may have a share of its CPUs, where other apps have periods. What it used is looked at between its firings, so that none of them may wait for data from outside, use several threads or another process. Shares of one CPU are less than all of it.",
+    ),
     "F215": (
         "an app is empty, or there is none",
         "Something to run is an app with at least one instance.",

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from .application import OnError
 from .scenario import ChangeProtocol
+from .server import Server
 
 DEPLOYMENT_VERSION = 1
 
@@ -128,7 +129,8 @@ class Entry:
 class DeployedWorker:
     """One thread of a processor. `fixed_priority` is (core, priority) under that scheduler.
 
-    A thread in the `background` runs below all others, and has the priority 0 on its core.
+    A thread in the `background` runs below all others, and has the priority 0 on its core. One of
+    an app with a share is above all others, as long as the budget of its `server` lasts.
     """
 
     processor: str
@@ -136,6 +138,12 @@ class DeployedWorker:
     order: tuple[Entry, ...]
     fixed_priority: tuple[int, int] | None
     background: bool = False
+    server: Server | None = None
+
+    @property
+    def paced(self) -> bool:
+        """Does it belong to apps with a period, or are there none?"""
+        return not self.background and self.server is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +331,12 @@ class Deployment:
             del document["scenario"]["weights"]
         if self.part is None:
             del document["part"]
+        for workers in (document, *(document.get("scenario") or {}).get("states", ())):
+            for worker in workers["processors"]:
+                if worker["server"] is None:
+                    del worker["server"]
+                else:
+                    worker["server"]["period_ns"] = str(worker["server"]["period_ns"])
         if self.planned is not None:
             document["planned"] = self.planned.figures
         return json.dumps(document, indent=1) + "\n"

@@ -340,7 +340,8 @@ class GroupBound:
     Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved.
     `conditional`: the proof uses estimated times. If the program ran at its own periods, `seen_ns`
     is the longest response over its `frames`; `missed` of them missed the deadline. `niceness`: the
-    proof supposes that niceness keeps threads in the background behind all others.
+    proof supposes that niceness keeps threads in the background behind all others; `interpreter`:
+    that none of them holds Python's interpreter while a thread of the app wants it.
     """
 
     app: str
@@ -353,6 +354,7 @@ class GroupBound:
     missed: _WholeNs = 0
     paths: tuple[PathBound, ...] = ()
     niceness: bool = False
+    interpreter: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,11 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
         for p in (*system.pins, *system.other_pins)
         if p.platform == platform.name and p.task not in carriers
     ]
-    shape = [(a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps]
+    shape: list[object] = [
+        (a.name, a.period_ns, [(c.name, c.delay) for c in a.channels]) for a in system.apps
+    ]
+    shares = [(a.name, a.share) for a in system.apps if a.share is not None]
+    shape += [(name, share.part, share.period_ns) for name, share in shares]
     others: list[System] = []
     about: tuple[object, ...] = (pins, shape, platform.processors)
     if system.scenario is not None:

@@ -34,7 +34,7 @@ _NAMES = {
     "program": ("Program",),
     "remote_channel": ("Forward",),
     "resample": ("Last", "Repeat"),
-    "scheduling": ("Background", "FixedPriority"),
+    "scheduling": ("Background", "FixedPriority", "Server"),
     "segments": ("Segments",),
     "select": ("Select",),
     "tokens": ("Port", "TaskError"),

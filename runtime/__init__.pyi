@@ -39,6 +39,7 @@ from .resample import Last as Last
 from .resample import Repeat as Repeat
 from .scheduling import Background as Background
 from .scheduling import FixedPriority as FixedPriority
+from .scheduling import Server as Server
 from .segments import Segments as Segments
 from .select import Select as Select
 from .tokens import Port as Port

@@ -38,9 +38,9 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "memory": _memory(program, apps),
         "dropped": _dropped(program, apps),
     }
-    below = [entry for worker in run.workers if worker.below for entry in worker.order]
-    if below:
-        made["background"] = list(dict.fromkeys(entry.task.app.name for entry in below))
+    for worker in run.workers:
+        if worker.scheduling is not None:
+            worker.scheduling.note(made, worker, seconds)
     if program.control is not None:
         made.update(document(program.control))
     if run.transport is not None:
@@ -264,10 +264,13 @@ def table(document: Dict[str, Any]) -> str:
     if "states" in document:
         for rows in table_rows(document):
             tables.append(columns(rows, left=3 if rows[0][1] == "to" else 1))
-    below = []
-    if "background" in document:
-        names = ", ".join(document["background"])
-        below.append("in the background, with what the others leave (nice 19): " + names)
+    names = ", ".join(document.get("background", ()))
+    below = ["in the background, with what the others leave (nice 19): " + names] if names else []
+    for app, places in document.get("shares", {}).items():
+        for name, share in places.items():
+            said = (app, name, 100 * share["part"], 100 * share["used"])
+            below.append("%s has a share of %s: %.1f %%, and used %.1f %%" % said)
+            below[-1] += "" if share["above"] else "; no priority puts it above the others"
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
 
 

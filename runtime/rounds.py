@@ -130,7 +130,8 @@ def _ended(
 
 def rounds_of(worker: Worker) -> Optional[Rounds]:
     """The rounds of a worker, or None where others want to know more, or its order is another."""
-    if not _is_straight(worker.order):
+    limited = worker.scheduling is not None and worker.scheduling.limited
+    if limited or not _is_straight(worker.order):
         return None
     plan = Plan(worker)
     return Rounds(worker, plan) if plan.warm <= MOST_WARM else None

@@ -121,13 +121,17 @@ class Run:
             left = release - time.perf_counter_ns()
             if left <= 0:
                 break
-            wait_for(self._stirred, left / 1e9)
+            self.sleep(left)
             worker.progress += 1
         if -left >= step:
             app.overruns += 1
         if self.tracer is not None:
             self.tracer.release(worker.name, task, firing, release)
         return release
+
+    def sleep(self, ns: int) -> None:
+        """Sleep for that long, or less: until something changes."""
+        wait_for(self._stirred, ns / 1e9)
 
     # -- stopping ----------------------------------------------------------------------------------
     def stir(self) -> None:

@@ -64,11 +64,6 @@ class Worker(threading.Thread, Waiter):
         number = self.line[0]  # first: what the other cells hold may only be newer
         return (self._of_run.tasks[number - 1], self.line[1], self.line[2]) if number else None
 
-    @property
-    def below(self) -> bool:
-        """Does its thread run below all others?"""
-        return self.scheduling is not None and self.scheduling.below
-
     def doing(self) -> str:
         """What it does or waits for, in words; empty if it is between two firings."""
         waiting, firing = self.waiting, self.firing
@@ -216,6 +211,8 @@ class Worker(threading.Thread, Waiter):
         missing = next((a for a in arrays if isinstance(a, Missing)), None)
         if missing is not None and missing.expected:
             return self._pass_over(task, firing, group, missing)
+        if self.scheduling is not None:
+            self.scheduling.admit(self, run)
         first &= task.starts_frame
         if first and not live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)

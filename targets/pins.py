@@ -16,6 +16,7 @@ from ..model.platform import Platform
 from .bands import unfit_bands, unfit_memory
 from .engines import too_many_engines
 from .fitness import unfit_for
+from .shares import unkept
 
 
 def pinned(
@@ -48,6 +49,7 @@ def pinned(
                 )
                 help_text = "leave `pre` or `post` out"
                 faults.append(Diagnostic("F504", message, pin.span, help=help_text))
+    faults += unkept(apps, platform, placements)
     return placements, tuple(faults)
 
 

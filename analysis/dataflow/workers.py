@@ -16,7 +16,11 @@ from fractions import Fraction
 from ...model.application import Application, Channel, Task
 from ...model.deployment import DeployedWorker, Entry
 from ...model.platform import Platform
+from ...model.server import Server
 from .static_order import AppOrder, NoRound, OrderStep, Schedule, app_order, interleaved
+
+#: A server without a period of its own has so many in the shortest period of all apps.
+PER_PERIOD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,15 @@ def workers_of(
     schedulers.
 
     Apps `in_background` have workers of their own below all others, whose orders are as without
-    them. `placement` names the lanes of each task: processors, or streams of one (`gpu#1`).
-    `wcet_ns` is the worst-case time of one firing, which apps with a period ask for. Apps that
-    cannot share a round, because their periods have no short common multiple, get workers of their
-    own on static-order processors as well; so does one that waits for its data, where others would
-    wait with it.
+    them; on CPUs those with a share are above all others, each with its server. `placement` names
+    the lanes of each task: processors, or streams of one (`gpu#1`). `wcet_ns` is the worst-case
+    time of one firing, which apps with a period ask for. Apps that cannot share a round, because
+    their periods have no short common multiple, get workers of their own on static-order processors
+    as well; so does one that waits for its data, where others would wait with it.
     """
     orders = {a.name: app_order(a, repetition[a.name], placement, wcet_ns) for a in apps}
     alone = {name: interleaved([order]) for name, order in orders.items()}
-    below = in_background(apps)
+    below, shares = in_background(apps), servers(apps)
     joint = _joint([a for a in apps if a.name not in below], orders)
     lanes: set[str] = set()
     for places in placement.values():
@@ -55,14 +59,18 @@ def workers_of(
     streams = sorted(lanes, key=_stream)
     workers = []
     for position, processor in enumerate(platform.processors):
-        scheduler = platform.pool_of(processor).scheduler
+        pool = platform.pool_of(processor)
+        scheduler = pool.scheduler
         own_lanes = (processor, *(x for x in streams if x.partition("#")[0] == processor))
         for lane in own_lanes:
             for order, priority in _orders_on(lane, position, scheduler, apps, alone, joint):
                 for steps in _sources_apart(apps, order):
-                    background = steps[0].app in below
+                    app = steps[0].app
+                    server = shares.get(app) if pool.kind == "cpu" else None
+                    background = app in below and server is None
+                    entries = _entries(steps)
                     workers.append(
-                        DeployedWorker(processor, scheduler, _entries(steps), priority, background)
+                        DeployedWorker(processor, scheduler, entries, priority, background, server)
                     )
     capacities: dict[str, int] = {}
     for own in orders.values():
@@ -101,6 +109,21 @@ def in_background(apps: Sequence[Application]) -> frozenset[str]:
     return frozenset(a.name for a in apps if a.name not in paced) if paced else frozenset()
 
 
+def servers(apps: Sequence[Application]) -> dict[str, Server]:
+    """The server of each app with a share.
+
+    Without a period of its own it has a part of the shortest one of all apps: the longer it is, the
+    longer does its budget keep these waiting at a time.
+    """
+    periods = [a.period_ns for a in apps if a.period_ns is not None]
+    made = {}
+    for app in apps:
+        if app.share is not None and app.name in in_background(apps):
+            period = app.share.period_ns or min(periods) / PER_PERIOD
+            made[app.name] = Server(max(1, int(app.share.part * period)), period)
+    return made
+
+
 def waits_outside(app: Application) -> bool:
     """Does the app wait for data from outside, for as long as that takes?"""
     return any(t.live or t.border is not None for t in app.tasks)
@@ -137,10 +160,16 @@ def _orders_on(
     for app in rest:
         priority = None
         if scheduler == "fixed_priority":
-            rank = 0 if app.name in below else 1 + ranks.index(app.priority)
-            priority = position, rank
+            priority = position, _rank(app, below, ranks)
         orders.append((alone[app.name].orders.get(lane, ()), priority))
     return orders
+
+
+def _rank(app: Application, below: Collection[str], ranks: Sequence[int]) -> int:
+    """0 below all others, and one more than all others for an app with a share."""
+    if app.name not in below:
+        return 1 + ranks.index(app.priority)
+    return 0 if app.share is None else 1 + len(ranks)
 
 
 def _stream(lane: str) -> int:

@@ -11,6 +11,12 @@ background waits for everything else and costs nothing. What is left:
   FIFO queue of longer sub-tasks.
 - Contention: where a worker in the background is on a processor that slows others down, it always
   does.
+
+A worker with a server is above all others: it becomes a group of its own. What n successive periods
+of the server admit is at most n budgets and one firing, since the budget is looked at when a firing
+begins, and what is too much is taken from the next ones. All firings that others wait for in a busy
+window of length t begin in it, and it meets at most ceil(t / period) + 1 periods of the server. So
+the group has the jitter of a period, and firings that keep to this curve.
 """
 
 from __future__ import annotations
@@ -20,8 +26,22 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
+from ...model.server import Server
+from ...model.workload import LENGTHS, WorkloadCurve
 from .slower import slower
-from .system import Refused, TimedGroup, TimedSystem, TimedTask
+from .system import (
+    Refused,
+    RoundFiring,
+    TimedBackground,
+    TimedGroup,
+    TimedSystem,
+    TimedTask,
+    TimedWorker,
+    workers_of,
+)
+
+#: A server keeps no deadline: it is late if its budget takes so many of its periods.
+NEVER = 16
 
 
 def without_background(system: TimedSystem) -> TimedSystem:
@@ -36,6 +56,7 @@ def without_background(system: TimedSystem) -> TimedSystem:
     lost = [w.processor for w in system.background if w.processor not in known]
     if lost:
         raise Refused([f"`{name}` has a background, and is no processor" for name in lost])
+    system = _with_servers(system)
     busy = {worker.processor for worker in system.background}
     for p in system.processors:
         if p.name in busy and p.kind in ("gpu", "dla") and p.scheduler != "fifo":
@@ -43,6 +64,38 @@ def without_background(system: TimedSystem) -> TimedSystem:
     waits = _waits(system)
     groups = tuple(_waiting(group, waits) for group in system.groups)
     return _contended(replace(system, groups=groups))
+
+
+def _with_servers(system: TimedSystem) -> TimedSystem:
+    """The system with groups for its servers, which have left the background."""
+    below = tuple(w for w in system.background if w.server is None)
+    above = max((group.priority for group in system.groups), default=0) + 1
+    groups, workers = list(system.groups), list(workers_of(system))
+    for worker in system.background:
+        if worker.server is not None:
+            group = _server(worker, worker.server, above)
+            groups.append(group)
+            firing = RoundFiring(group.name, group.name, 0)
+            workers.append(TimedWorker(worker.processor, (firing,)))
+    return replace(system, groups=tuple(groups), workers=tuple(workers), background=below)
+
+
+def _server(worker: TimedBackground, server: Server, priority: int) -> TimedGroup:
+    """What others see of a worker with a server."""
+    name = f"{worker.app} on {worker.processor}"
+    over = ceil(worker.longest)
+    curve = WorkloadCurve(tuple(n * server.budget_ns + over for n in LENGTHS))
+    task = TimedTask(name, worker.processor, (curve.longest,), curve=curve)
+    period = server.period_ns
+    return TimedGroup(
+        name,
+        period,
+        (task,),
+        deadline=NEVER * period,
+        priority=priority,
+        jitter=period,
+        offset=0,
+    )
 
 
 def _waits(system: TimedSystem) -> dict[str, int]:

@@ -64,7 +64,7 @@ def timed_program(
     home: dict[str, str] = {}
     processors: dict[str, TimedProcessor] = {}
     paced = [app for app in deployment.apps if app.period_ns is not None]
-    workers = [worker for worker in deployment.processors if not worker.background]
+    workers = [worker for worker in deployment.processors if worker.paced]
     for worker in deployment.processors:
         home.update((entry.task, worker.processor) for entry in worker.order)
         pool = platform.pool_of(worker.processor)
@@ -79,18 +79,23 @@ def timed_program(
         tuple(processors.values()),
         tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention),
         timed_workers(workers, app_of),
-        tuple(_background(w, processors, wcet_ns) for w in deployment.processors if w.background),
+        tuple(
+            _background(w, app_of[w.order[0].task], processors, wcet_ns)
+            for w in deployment.processors
+            if not w.paced
+        ),
     )
 
 
 def _background(
     worker: DeployedWorker,
+    app: str,
     processors: Mapping[str, TimedProcessor],
     wcet_ns: Mapping[str, Time | tuple[Time, ...]],
 ) -> TimedBackground:
-    """A worker in the background. How long its sub-tasks take matters where they queue. Raises
-    Refused if that is not known."""
-    if processors[worker.processor].scheduler != "fifo":
+    """A worker in the background. How long its sub-tasks take matters where they queue, or where it
+    has a server. Raises Refused if that is not known."""
+    if processors[worker.processor].scheduler != "fifo" and worker.server is None:
         return TimedBackground(worker.processor)
     longest: Time = 0
     for entry in worker.order:
@@ -98,12 +103,12 @@ def _background(
             raise Refused([f"no worst-case time of `{entry.task}` is known"])
         kernels = wcet_ns[entry.task]
         longest = max(longest, *(kernels if isinstance(kernels, tuple) else (kernels,)))
-    return TimedBackground(worker.processor, longest)
+    return TimedBackground(worker.processor, longest, worker.server, app)
 
 
 def _unbounded(deployment: Deployment) -> list[str]:
     """What no bound is known for."""
-    below = {entry.task for w in deployment.processors if w.background for entry in w.order}
+    below = {entry.task for w in deployment.processors if not w.paced for entry in w.order}
     wrong = []
     for app in deployment.apps:
         if any(task.name in below for task in app.tasks):

@@ -50,13 +50,14 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
     a group of which a bound exceeds so many of its deadlines is not followed any further. Then the
     values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
+    names = [group.name for group in system.groups]
     system = without_background(system)
     by_windows = _by_windows(system, patience)
     if by_windows is not None and patience is not None and not _late(system, by_windows):
-        return by_windows
+        return _of(names, by_windows)
     streams = StreamSolver(unfold(system), patience)
     streams.solve()
-    return _least(by_windows, _numbers(streams))
+    return _of(names, _least(by_windows, _numbers(streams)))
 
 
 def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
@@ -65,6 +66,7 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     The same answer as by `worst_cases`, sooner: the first bound that is too long ends it. Raises
     Refused.
     """
+    names = [group.name for group in system.groups]
     system = without_background(system)
     patience = Fraction(1)
     by_windows = _by_windows(system, patience)
@@ -72,13 +74,18 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     if by_windows is not None:
         late = _late(system, by_windows)
         if not late:
-            return by_windows
+            return _of(names, by_windows)
     streams = StreamSolver(unfold(system), patience, late)
     try:
         streams.solve()
     except TooLate:
         return None
-    return _least(by_windows, _numbers(streams))
+    return _of(names, _least(by_windows, _numbers(streams)))
+
+
+def _of(names: Collection[str], worst: WorstCases) -> WorstCases:
+    """The bounds of these groups: servers have none of their own."""
+    return WorstCases({n: worst.groups[n] for n in names}, {n: worst.paths[n] for n in names})
 
 
 def _by_windows(system: TimedSystem, patience: Fraction | None) -> WorstCases | None:
@@ -132,19 +139,20 @@ def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 # -- taken apart -----------------------------------------------------------------------------------
 def bounds(system: TimedSystem) -> Bounds:
     """All bounds, taken apart: the least of both analyses. Raises Refused."""
+    names = [group.name for group in system.groups]
     system = without_background(system)
     streams = StreamSolver(unfold(system))
     streams.solve()
     by_streams = _told(streams, lambda number: StreamStory(streams, number))
     net = unfold_hyperperiod(system)
     if net is None:
-        return by_streams
+        return Bounds({name: by_streams.groups[name] for name in names}, by_streams.tasks)
     windows = WindowSolver(net)
     windows.solve()
     by_windows = _told(windows, lambda number: WindowStory(windows, number))
     groups = {}
-    for name, group in by_streams.groups.items():
-        groups[name] = _shorter_group(by_windows.groups[name], group)
+    for name in names:
+        groups[name] = _shorter_group(by_windows.groups[name], by_streams.groups[name])
     tasks = by_windows.tasks | by_streams.tasks
     for name in by_windows.tasks.keys() & by_streams.tasks.keys():
         tasks[name] = _shorter_task(by_windows.tasks[name], by_streams.tasks[name])

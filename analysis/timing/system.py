@@ -27,6 +27,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Literal
 
+from ...model.server import Server
 from ...model.workload import WorkloadCurve, is_curve
 from ..dataflow.dependence import arrivals_over
 from ..dataflow.order import depths, work_ahead
@@ -188,11 +189,14 @@ class TimedWorker:
 class TimedBackground:
     """A worker of an app without a period: it always has something to do, below all groups.
 
-    Its sub-tasks on that processor take at most `longest` ns each.
+    Its sub-tasks on that processor take at most `longest` ns each. With a `server` it is above all
+    groups, for as long as the budget lasts when a sub-task begins; `app` is its app then.
     """
 
     processor: str
     longest: Time = 0
+    server: Server | None = None
+    app: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +231,9 @@ def utilization(system: TimedSystem) -> dict[str, Fraction]:
     for group in system.groups:
         for task in group.tasks:
             used[task.processor] += task.sustained * task.firings / Fraction(group.period)
+    for worker in system.background:
+        if worker.server is not None:
+            used[worker.processor] += worker.server.part
     return used
 
 

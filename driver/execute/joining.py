@@ -36,8 +36,26 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
         "channels": channels,
         "memory": _memory(reports),
         "dropped": _all(reports, "dropped"),
+        **_unpaced(reports),
         "parts": {name: _part(report) for name, report in reports.items()},
     }
+
+
+def _unpaced(reports: Mapping[str, Document]) -> Document:
+    """The apps below all others and those with shares, where some are: an app has workers on
+    several machines."""
+    below: dict[str, None] = {}
+    shares: dict[str, Document] = {}
+    for report in reports.values():
+        below.update(dict.fromkeys(report.get("background", ())))
+        for name, places in report.get("shares", {}).items():
+            shares.setdefault(name, {}).update(places)
+    found: Document = {}
+    if below:
+        found["background"] = list(below)
+    if shares:
+        found["shares"] = shares
+    return found
 
 
 def _part(report: Document) -> Document:

@@ -17,12 +17,14 @@ from ...model.mapping import Mapping, Pin, Supposed, as_placement, as_plan
 from ...model.times import times_of
 from ...search.deadline.answer import assignment_of
 from ...search.deadline.outcome import Outcome
+from ...search.deadline.problem import JointProblem
 from ...search.deadline.verdict import verdict
 from ..text import store
 from ..text.check import Valid, prepare
 from .deadline_problem import joint_problem, settled
 from .deadlines import judged, wants_joint
 from .known_times import KnownTimes
+from .mixed import is_mixed, judged_mixed
 from .request import MapRequest, WhatIf, supposed
 
 WHY = "selected by hand from the search's candidates"
@@ -55,7 +57,8 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
         why=(WHY,),
     )
     valid = supposed(whole, _what_if(before.supposed))
-    if before.memory is None and wants_joint(valid):
+    bounded = wants_joint(valid) or (is_mixed(valid) and bool(before.groups))
+    if before.memory is None and bounded:
         if valid.platform.machines:
             valid = settled(valid)
         chosen = _with_bounds(valid, wanted, chosen)
@@ -93,23 +96,31 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
     """A mapping with its bounds, if they can be computed. Raises Errors."""
     profile, _ = store.read_profile(valid)
     known = KnownTimes(profile, times_of(valid.system, valid.platform, profile))
-    problem, effort = joint_problem(valid, known.times), found.effort
-    try:
+    effort = found.effort
+
+    def outcome_for(problem: JointProblem) -> Outcome:
         assignment = assignment_of(problem, pins)
         judgement = verdict(problem, assignment)
+        return Outcome(
+            found.search,
+            assignment,
+            judgement,
+            None,
+            False,
+            None,
+            effort.evaluations,
+            effort.seconds,
+            history=effort.history,
+        )
+
+    try:
+        if is_mixed(valid):
+            problem, outcome = judged_mixed(valid, known, pins, outcome_for)
+        else:
+            problem = joint_problem(valid, known.times)
+            outcome = outcome_for(problem)
     except (KeyError, Refused):  # it was measured again since, or has no period
         return found
-    outcome = Outcome(
-        found.search,
-        assignment,
-        judgement,
-        None,
-        False,
-        None,
-        effort.evaluations,
-        effort.seconds,
-        history=effort.history,
-    )
     nothing_runs = MapRequest(seed=effort.seed, measure=False)
     mapping = judged(valid, known, problem, outcome, nothing_runs).mapping
     return replace(

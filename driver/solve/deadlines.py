@@ -363,11 +363,37 @@ def reasons(joint: Joint) -> list[str]:
     lines += _about_tightest(
         joint.problem, mapping, [group for group in groups if group not in unbounded]
     )
+    lines += _about_shares(joint.problem)
+    lines += _about_interpreter(joint.problem)
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
     ]
     return lines
+
+
+def _about_shares(problem: JointProblem) -> Iterator[str]:
+    """What apps with a share get."""
+    for app in problem.background:
+        if app.share is None:
+            continue
+        server, most = app.share.server, app.share.most_ns
+        line = f"`{app.name}` has {in_ms(Fraction(server.budget_ns))} of every"
+        line += f" {in_ms(server.period_ns)}"
+        alone = all(problem.served[w.processor] == server.part for w in app.workers if w.server)
+        if most is not None and alone and not problem.unassured:
+            line += f": an iteration takes at most {in_ms(most)} from its data on"
+        yield line
+
+
+def _about_interpreter(problem: JointProblem) -> Iterator[str]:
+    """What may hold the interpreter in apps without a period, and what to do."""
+    for app in problem.background:
+        for name in app.holding:
+            yield (
+                f"`{name}` runs in Python, which apps with periods may have to wait for: give it a"
+                " `process` in its pin, or code in C"
+            )
 
 
 def _about_tightest(

@@ -4,24 +4,29 @@ In: such a text, and its times. Out: what `map_jointly` says of the apps with pe
 others beside them: placed in the time that is left, and counted in every bound as work in the
 background that never ends.
 
-Deadlines come first. The apps with periods are searched for as if each CPU had a background; then
-the others go where the time until their next result is predicted to be the shortest.
+Apps with a share are placed first, since their servers are above all others. Then come deadlines:
+the apps with periods are searched for as if each CPU had a background. At last the others go where
+the time until their next result is predicted to be the shortest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
 from math import ceil, inf
 
-from ...analysis.dataflow.workers import in_background, waits_outside
+from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
-from ...model.application import Application
+from ...model.application import Application, Task
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import Placement
+from ...model.mapping import Pin, Placement, as_placement
+from ...model.platform import Platform
+from ...model.server import Server
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.problem import BackgroundApp, JointProblem
+from ...search.deadline.problem import BackgroundApp, JointProblem, Served
 from ...search.deadline.verdict import verdict
 from ...search.throughput.accelerate import on_gpu
 from ...search.throughput.greedy import CLEARLY, interpreter_load, shapes
@@ -33,7 +38,11 @@ from .known_times import KnownTimes
 from .request import MapRequest
 from .throughput_problem import problem_of
 
+#: Apps with periods on few CPUs, as objectives.
+FEW = "cores,utilization"
+
 Whole = Mapping[str, Placement]
+OutcomeFor = Callable[[JointProblem], Outcome]
 
 
 def is_mixed(valid: Valid) -> bool:
@@ -47,23 +56,36 @@ def map_mixed(valid: Valid, known: KnownTimes, request: MapRequest) -> Joint:
     If a deadline is missed while an app in the background works on a GPU or DLA that it does not
     need, all is tried again without.
     """
-    below = in_background(valid.system.apps)
-    paced = _part(valid, [a for a in valid.system.apps if a.name not in below])
-    rest = _part(valid, [a for a in valid.system.apps if a.name in below])
+    paced, rest = _apart(valid)
     alone = joint_problem(paced, known.times, request.search_workers)
     beside = problem_of(rest, known.times, known.profile)
     _require_queues(beside, rest)
     problems = _with_devices(beside)
     part = request.part(1 / len(problems))
-    best: Joint | None = None
-    for problem in problems:
-        joint = _mapped(valid, known, alone, problem, part)
-        if best is None or len(_late(joint)) < len(_late(best)):
-            best = joint
+    best = _mapped(valid, known, _Both.of(alone, problems[0], known, valid), part)
+    for problem in problems[1:]:
         if not _late(best):
             break
-    assert best is not None
+        joint = _mapped(valid, known, _Both.of(alone, problem, known, valid), part)
+        if len(_late(joint)) < len(_late(best)):
+            best = joint
     return best
+
+
+def judged_mixed(
+    valid: Valid, known: KnownTimes, pins: Collection[Pin], outcome_for: OutcomeFor
+) -> tuple[JointProblem, Outcome]:
+    """The problem with all tasks where pins have them, and the outcome of the assignment that they
+    mean for apps with periods.
+
+    `outcome_for` makes an outcome of a problem; what it raises is handed on.
+    """
+    paced, rest = _apart(valid)
+    alone = joint_problem(paced, known.times)
+    beside = problem_of(rest, known.times, known.profile)
+    places = {p.task: as_placement(p) for p in pins if p.task in rest.tasks}
+    both = _Both.of(alone, replace(beside, pins=places), known, valid)
+    return both.posed(outcome_for(both.supposed))
 
 
 def _late(joint: Joint) -> Collection[str]:
@@ -72,27 +94,92 @@ def _late(joint: Joint) -> Collection[str]:
     return joint.verdict.late
 
 
-def _mapped(
-    valid: Valid, known: KnownTimes, alone: JointProblem, beside: Problem, request: MapRequest
-) -> Joint:
-    """The answer with the apps in the background on these kinds of processors."""
-    nothing = dict.fromkeys(alone.processors, Fraction(0))
-    guess = _background(beside, nothing, known)
-    cpus = tuple(TimedBackground(p) for p in alone.of_kind.get("cpu", ()))
-    supposed = tuple(replace(app, workers=(*app.workers, *cpus)) for app in guess)
-    outcome = outcome_of(replace(alone, background=supposed), request)
+def _mapped(valid: Valid, known: KnownTimes, both: _Both, request: MapRequest) -> Joint:
+    """The answer with the apps in the background on these kinds of processors.
 
-    def posed(found: Outcome) -> tuple[JointProblem, Outcome]:
+    Apps with periods are spread over all CPUs, or on few of them, unless the request says which:
+    where apps in the background get clearly more beside few, these are it.
+    """
+    orders: tuple[str, ...] = (request.objective,)
+    if not request.objective and both.below.apps:
+        orders = ("", FEW)
+    best, *others = [
+        outcome_of(both.supposed, replace(request.part(1 / len(orders)), objective=order))
+        for order in orders
+    ]
+    for other in others:
+        late, longest = both.cost(best)
+        other_late, other_longest = both.cost(other)
+        sooner = other_late == late and other_longest < longest * CLEARLY
+        if other_late < late or sooner:
+            best = other
+    return best_judged(valid, known, best, request, both.posed)
+
+
+@dataclass(frozen=True)
+class _Both:
+    """The apps with periods `alone`, those `above` them by a share in their `homes`, and those
+    `below`."""
+
+    alone: JointProblem
+    above: Problem
+    below: Problem
+    shares: Mapping[str, Server]
+    homes: Mapping[str, str]
+    known: KnownTimes
+
+    @staticmethod
+    def of(alone: JointProblem, beside: Problem, known: KnownTimes, valid: Valid) -> _Both:
+        """All apps, of which those `beside` have no period. Raises Errors."""
+        shares = servers(valid.system.apps)
+        served = [app for app in beside.apps if app.name in shares]
+        rest = [app for app in beside.apps if app.name not in shares]
+        homes = _homes(alone, served, beside.pins, shares)
+        above, below = _of_apps(beside, served), _of_apps(beside, rest)
+        return _Both(alone, above, below, shares, homes, known)
+
+    @cached_property
+    def supposed(self) -> JointProblem:
+        """The problem of a search, in which what is below is on every CPU."""
+        nothing = dict.fromkeys(self.alone.processors, Fraction(0))
+        cpus = tuple(TimedBackground(p) for p in self.alone.of_kind.get("cpu", ()))
+        background = []
+        for app in self._placed(nothing):
+            everywhere = replace(app, workers=(*app.workers, *cpus))
+            background.append(app if app.share is not None else everywhere)
+        return replace(self.alone, background=tuple(background))
+
+    def posed(self, found: Outcome) -> tuple[JointProblem, Outcome]:
+        """The problem with places for all apps in what an answer leaves, and the answer by it."""
         if found.assignment is None or found.verdict is None:
-            return replace(alone, background=supposed), found
-        placed = _background(beside, found.verdict.utilization, known)
-        problem = replace(alone, background=placed)
+            return self.supposed, found
+        background = self._placed(found.verdict.utilization)
+        problem = replace(self.alone, background=tuple(background))
         return problem, replace(found, verdict=verdict(problem, found.assignment))
 
-    return best_judged(valid, known, outcome, request, posed)
+    def cost(self, found: Outcome) -> tuple[float, float]:
+        """Of an answer: how many apps are late, and the longest time between results of those
+        below."""
+        problem, outcome = self.posed(found)
+        names = {app.name for app in self.below.apps}
+        periods = [a.predicted_period_ns for a in problem.background if a.name in names]
+        late = inf if outcome.verdict is None else len(outcome.verdict.late)
+        return late, max(periods, default=0.0)
+
+    def _placed(self, used: Mapping[str, Fraction]) -> list[BackgroundApp]:
+        above = _above(self.above, self.homes, self.shares, used, self.known)
+        return [*above, *_background(self.below, used, self.known)]
 
 
 # -- the parts of a text ---------------------------------------------------------------------------
+def _apart(valid: Valid) -> tuple[Valid, Valid]:
+    """The text with the apps that have a period alone, and with the others."""
+    below = in_background(valid.system.apps)
+    paced = [app for app in valid.system.apps if app.name not in below]
+    rest = [app for app in valid.system.apps if app.name in below]
+    return _part(valid, paced), _part(valid, rest)
+
+
 def _part(valid: Valid, apps: Collection[Application]) -> Valid:
     """The text with these apps alone."""
     names = {task.name for app in apps for task in app.tasks}
@@ -135,31 +222,140 @@ def _has_order(problem: Problem, place: Placement) -> bool:
     return any(pool.kind != "cpu" and pool.scheduler != "fifo" for pool in pools)
 
 
+# -- places above the others -----------------------------------------------------------------------
+def _homes(
+    alone: JointProblem,
+    apps: Collection[Application],
+    pins: Whole,
+    shares: Mapping[str, Server],
+) -> dict[str, str]:
+    """The CPU of each app with a share, where its tasks are not pinned: the one of which pins and
+    other shares leave most. Raises Errors if none is left."""
+    used = dict.fromkeys(alone.of_kind.get("cpu", ()), Fraction(0))
+    for task in alone.tasks:
+        pin = alone.pins.get(task.name, "")
+        if pin in used:
+            used[pin] += task.work("cpu") / alone.period[task.group]
+    homes = {}
+    for app in apps:
+        free = [task.name for task in app.tasks if task.name not in pins]
+        cpus = {p for task in app.tasks if task.name in pins for p in pins[task.name].processors}
+        if free:
+            homes[app.name] = min(used, key=lambda p: (p not in cpus, used[p]))
+            cpus.add(homes[app.name])
+        for p in cpus & used.keys():
+            used[p] += shares[app.name].part
+            if used[p] > 1:
+                message = (
+                    f"shares of `{p}`, and what is pinned to it, are more than all of its time"
+                )
+                help_text = "make shares smaller, or pin one of the apps elsewhere"
+                raise Errors([Diagnostic("F223", message, app.span, help=help_text)])
+    return homes
+
+
+def _above(
+    problem: Problem,
+    homes: Mapping[str, str],
+    shares: Mapping[str, Server],
+    used: Mapping[str, Fraction],
+    known: KnownTimes,
+) -> Iterator[BackgroundApp]:
+    """The apps with a share in their places."""
+    placement: dict[str, Placement] = {}
+    for app, task in problem.tasks:
+        pin = problem.pins.get(task.name)
+        placement[task.name] = pin or Placement(task.name, (homes[app.name],))
+    for app in problem.apps:
+        alone = _of_apps(problem, [app])
+        left = {p: 1 - float(used[p]) for p in problem.platform.processors}
+        left |= {p: float(shares[app.name].part) for p in problem.cpus}
+        waits = _waits(alone, placement, left)
+        made = _placed(problem, app, placement, waits, known, shares[app.name])
+        yield replace(made, share=Served(shares[app.name], _most(problem, app, made)))
+
+
+def _most(problem: Problem, app: Application, made: BackgroundApp) -> Fraction | None:
+    """How long an iteration of an app takes at most on its CPU, by what its server supplies: what
+    is too much of one budget is missing in others."""
+    longest = dict(made.longest)
+    (worker, *others) = made.workers
+    if others or worker.server is None or len(longest) < len(app.tasks):
+        return None
+    work = sum(ns * problem.repetition[app.name][name] for name, ns in longest.items())
+    return worker.server.time_for(work + ceil(worker.longest))
+
+
 # -- places in the background ----------------------------------------------------------------------
+def _of_apps(problem: Problem, apps: Collection[Application]) -> Problem:
+    """The problem of these apps alone."""
+    names = {task.name for app in apps for task in app.tasks}
+    pins = {name: place for name, place in problem.pins.items() if name in names}
+    return replace(problem, apps=tuple(apps), pins=pins)
+
+
 def _background(
     problem: Problem, used: Mapping[str, Fraction], known: KnownTimes
-) -> tuple[BackgroundApp, ...]:
+) -> list[BackgroundApp]:
     """The apps in their best places, where others use a share of the processors."""
-    best: Whole | None = None
+    if not problem.apps:
+        return []
+    left = {p: 1 - float(share) for p, share in used.items()}
+    best: Whole = {}
     least = inf
     for placement in _candidates(problem, used):
-        cost = max(interpreter_load(problem, placement), *_waits(problem, placement, used).values())
-        if best is None or cost < least * CLEARLY:
+        cost = _cost(problem, placement, left)
+        if not best or cost < least * CLEARLY:
             best, least = placement, cost
-    assert best is not None
-    waits = _waits(problem, best, used)
-    return tuple(_placed(problem, app, best, waits, known) for app in problem.apps)
+    moved = _moved(problem, best, left)
+    if _cost(problem, moved, left) < least * CLEARLY:
+        best = moved
+    waits = _waits(problem, best, left)
+    return [_placed(problem, app, best, waits, known) for app in problem.apps]
 
 
-def _waits(problem: Problem, placement: Whole, used: Mapping[str, Fraction]) -> dict[str, float]:
+def _cost(problem: Problem, placement: Whole, left: Mapping[str, float]) -> float:
+    """The longest time until the next result: of a processor, or of the interpreter."""
+    return max(interpreter_load(problem, placement), *_waits(problem, placement, left).values())
+
+
+def _moved(problem: Problem, placement: Whole, left: Mapping[str, float]) -> Whole:
+    """A placement after moves of single tasks to other CPUs, and exchanges of two, each of which
+    makes results come sooner."""
+    free = [task.name for _, task in problem.tasks if task.name not in problem.pins]
+    best, least = placement, _cost(problem, placement, left)
+    for _ in free:  # so many rounds at most
+        before = least
+        for places in _neighbors(problem, best, free):
+            there = {**best, **places}
+            cost = _cost(problem, there, left)
+            if cost < least:
+                best, least = there, cost
+        if least == before:
+            break
+    return best
+
+
+def _neighbors(problem: Problem, best: Whole, free: Sequence[str]) -> Iterator[Whole]:
+    """Other places of one task or of two."""
+    for name in free:
+        for cpu in problem.cpus:
+            yield {name: replace(best[name], processors=(cpu,))}
+    for one, other in combinations(free, 2):
+        yield {
+            one: replace(best[one], processors=best[other].processors),
+            other: replace(best[other], processors=best[one].processors),
+        }
+
+
+def _waits(problem: Problem, placement: Whole, left: Mapping[str, float]) -> dict[str, float]:
     """For how long each processor takes for an iteration of all, in what is left of its time."""
     waits = {}
     for processor, load in loads(problem, placement).items():
-        left = 1 - float(used[processor])
         if not load:
             waits[processor] = 0.0
-        elif left > 0:
-            waits[processor] = load / left
+        elif left[processor] > 0:
+            waits[processor] = load / left[processor]
         else:
             waits[processor] = inf
     return waits
@@ -185,6 +381,7 @@ def _placed(
     placement: Whole,
     waits: Mapping[str, float],
     known: KnownTimes,
+    server: Server | None = None,
 ) -> BackgroundApp:
     places = {task.name: placement[task.name] for task in app.tasks}
     platform = problem.platform
@@ -194,6 +391,12 @@ def _placed(
     for processor in processors:
         pool = platform.pool_of(processor)
         here = [task for task, place in places.items() if processor in place.processors]
+        if pool.kind == "cpu" and server is not None:
+            for task in here:
+                longest[task] = _longest(app, task, pool.kind, known)
+            sub_task = max(longest[task] for task in here)
+            workers.append(TimedBackground(processor, sub_task, server, app.name))
+            continue
         if pool.scheduler != "fifo":
             workers.append(TimedBackground(processor))
             continue
@@ -212,17 +415,26 @@ def _placed(
         tuple(workers),
         tuple(p for network in networks for p in places[network].processors),
         max(waits[p] for p in processors),
+        holding=tuple(t.name for t in app.tasks if _holds(t, places[t.name], platform)),
     )
+
+
+def _holds(task: Task, place: Placement, platform: Platform) -> bool:
+    """May it keep Python's interpreter from other tasks for as long as a firing takes?"""
+    kinds = {platform.pool_of(processor).kind for processor in place.processors}
+    codes = [task.implementation_on(kind) for kind in kinds]
+    return not place.process and any(c is not None and c.language == "python" for c in codes)
 
 
 def _longest(app: Application, task: str, kind: str, known: KnownTimes) -> int:
     """A worst case of the sub-tasks of a firing: that of the whole. Raises Errors."""
+    network = app.task(task).network
+    batch = 1 if network is None else network.batch
     time = known.times.of[task].get(kind)
     if time is None:
         message = (
-            f"`{task}` has no worst-case time on the {kind}, where apps with periods queue behind"
-            " it"
+            f"`{task}` has no worst-case time on the {kind}, where apps with periods wait for it"
         )
         help_text = "pin it with a `wcet`, pin it to a CPU, or measure it with `flowc profile`"
         raise Errors([Diagnostic("F509", message, app.task(task).span, help=help_text)])
-    return ceil(time.longest_ns)
+    return batch * ceil(time.longest_ns)

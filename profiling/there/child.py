@@ -170,6 +170,11 @@ class _Load:
         return waited / (computed + waited) if waited else 0.0
 
 
+def _is_below(worker: Any) -> bool:
+    """Is it in the background?"""
+    return worker.scheduling is not None and worker.scheduling.below
+
+
 def _waits(task: Any) -> bool:
     """Does a source wait for most of its time, and for more than a moment?"""
     return bool(task.waited > max(task.busy / 2, task.firings * WAITING, WAITING_IN_ALL))
@@ -233,7 +238,7 @@ class _Watch:
         if self._times is not None:
             self._go_on(self._times, give_up)
         self._marks.append(_Frames(program.apps))
-        below = {str(worker.native_id) for worker in program.run.workers if worker.below}
+        below = {str(w.native_id) for w in program.run.workers if _is_below(w)}
         self.delayed = self._before.delayed(below)
         if self._times is not None:
             self._times.holding = Holding()

@@ -226,7 +226,7 @@ def _latency(network: DeadlineNetwork, candidate: int) -> int:
 
 def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
     """Stages that have no place yet to the processors of their kind with the least to do."""
-    used = dict.fromkeys(problem.processors, 0.0)
+    used = {p: float(part) for p, part in problem.served.items()}
     for task, place in zip(problem.tasks, rough.tasks, strict=True):
         used[place] += float(task.work(problem.kind[place]) / problem.period[task.group])
     places: dict[tuple[int, int], str] = {}

@@ -56,7 +56,14 @@ def mapping_of(
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
-    groups = tuple(_bound(t, verdict, seen, problem.below_by_niceness) for t in problem.groups)
+    groups = tuple(
+        replace(
+            _bound(group, verdict, seen),
+            niceness=problem.below_by_niceness,
+            interpreter=any(app.holding for app in problem.background),
+        )
+        for group in problem.groups
+    )
     return replace(
         empty,
         placements=_placements(problem, found),
@@ -94,9 +101,7 @@ def _periods(problem: JointProblem) -> tuple[tuple[str, float], ...]:
     return tuple(period for period in periods if isfinite(period[1]))
 
 
-def _bound(
-    group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None, niceness: bool
-) -> GroupBound:
+def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None) -> GroupBound:
     whole, *paths = held(group, verdict.worst)
     name = group.name
     latencies = () if seen is None else seen.paths.get(name, ())
@@ -110,7 +115,6 @@ def _bound(
         0 if seen is None else seen.frames.get(name, 0),
         0 if seen is None else seen.misses.get(name, 0),
         tuple(_path_bounds(paths, latencies)),
-        niceness,
     )
 
 

@@ -165,7 +165,7 @@ def _homes(
     problem: JointProblem, work: dict[str, Fraction], cores: Sequence[str]
 ) -> dict[str, str]:
     """The CPU of each group: the group with the most work first, to the CPU with the least."""
-    used = dict.fromkeys(problem.processors, Fraction(0))
+    used = dict(problem.served)
     for task in problem.tasks:
         if task.name in problem.pins:
             place = problem.pins[task.name]

@@ -321,8 +321,9 @@ class _Model:
         # Each term is rounded up by less than one unit.
         self._slack = max((len(terms) for terms in self._terms.values()), default=0)
         self._worst = self._model.new_int_var(floor(least * UNIT), UNIT + self._slack, "worst")
-        for terms in self._terms.values():
-            self._model.add(sum(v * w for v, w in terms) <= self._worst)
+        for p, terms in self._terms.items():
+            served = floor(problem.served[p] * UNIT)
+            self._model.add(sum(v * w for v, w in terms) + served <= self._worst)
         self._limit_engines()
         if at_home:
             self._keep_at_home()
@@ -389,6 +390,7 @@ class _Model:
     def _alike(self) -> Iterator[list[str]]:
         """Processors that can be exchanged for each other without a difference, pool by pool."""
         special = {*self._problem.pins.values(), *self._problem.left_out}
+        special |= {p for p, part in self._problem.served.items() if part}
         if self._problem.followers:  # the first CPU fires what has no CPU beside it
             special |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         for pool in self._problem.platform.pools:

@@ -76,6 +76,7 @@ class Placer:
             self._load.append(load)
             self._kind.append(kind)
         self._most = most
+        self._served = np.array([float(problem.served[p]) for p in problem.processors])
         self._order = sorted(
             range(len(problem.tasks)), key=lambda t: (-max(self._works(t, False).values()), t)
         )
@@ -109,7 +110,7 @@ class Placer:
         """Utilizations, processors of stages, and engines over their limits."""
         numpy = self._np
         count, networks = choices.shape
-        used = numpy.zeros((count, len(self.problem.processors)))
+        used = numpy.tile(self._served, (count, 1))
         places = numpy.full((count, networks, self._most), -1)
         if networks and self._most:
             loads = numpy.stack(
@@ -180,7 +181,7 @@ def plain(
     problem: JointProblem, choice: tuple[int, ...], at_home: bool = False
 ) -> tuple[dict[str, float], Assignment]:
     """The same for one individual, step by step."""
-    used = dict.fromkeys(problem.processors, 0.0)
+    used = {p: float(part) for p, part in problem.served.items()}
     slots = []
     most = max((len(c.stages) for n in problem.networks for c in n.candidates), default=0)
     for n, (network, c) in enumerate(zip(problem.networks, choice, strict=True)):

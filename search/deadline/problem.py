@@ -19,6 +19,7 @@ from ...analysis.timing.chains import TimedChain
 from ...analysis.timing.system import TimedBackground, TimedPath
 from ...model.mapping import Bands, Placement
 from ...model.platform import Platform
+from ...model.server import Server
 from ...model.workload import WorkloadCurve
 
 
@@ -190,11 +191,22 @@ class TaskGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """The server of an app, and how long an iteration takes at most from its data on, if no other
+    server is on its CPU (None: it is on several)."""
+
+    server: Server
+    most_ns: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
 class BackgroundApp:
     """An app without a period, which has the time that groups leave: its places and its `workers`.
 
-    `longest` has its tasks on processors with a queue, with worst cases of their sub-tasks in ns;
-    `engines` are the places of its networks.
+    `longest` has its tasks on processors with a queue, and with a share those on CPUs, with worst
+    cases of their sub-tasks in ns; `engines` are the places of its networks. With a share its
+    workers on CPUs have servers. Tasks that are `holding` run in Python, beside all others of the
+    program.
     The time between its results is predicted, not proved; infinite where nothing is left.
     """
 
@@ -204,6 +216,8 @@ class BackgroundApp:
     workers: tuple[TimedBackground, ...]
     engines: tuple[str, ...]
     predicted_period_ns: float
+    share: Served | None = None
+    holding: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,8 +244,26 @@ class JointProblem:
     def below_by_niceness(self) -> bool:
         """Does nothing but niceness keep the background from CPUs that groups want?"""
         workers = (worker for app in self.background for worker in app.workers)
-        pools = (self.platform.pool_of(worker.processor) for worker in workers)
+        below = (worker for worker in workers if worker.server is None)
+        pools = (self.platform.pool_of(worker.processor) for worker in below)
         return any(pool.kind == "cpu" and pool.scheduler == "static_order" for pool in pools)
+
+    @cached_property
+    def unassured(self) -> tuple[str, ...]:
+        """The CPUs without priorities that servers are on: others take what they can get there."""
+        workers = (worker for app in self.background for worker in app.workers)
+        places = dict.fromkeys(worker.processor for worker in workers if worker.server is not None)
+        return tuple(p for p in places if self.platform.pool_of(p).scheduler != "fixed_priority")
+
+    @cached_property
+    def served(self) -> dict[str, Fraction]:
+        """The share of each processor that servers take."""
+        taken = dict.fromkeys(self.processors, Fraction(0))
+        for app in self.background:
+            for worker in app.workers:
+                if worker.server is not None:
+                    taken[worker.processor] += worker.server.part
+        return taken
 
     @cached_property
     def processors(self) -> tuple[str, ...]:
@@ -281,7 +313,7 @@ class JointProblem:
         cores, at the price of some balance.
         """
         cores = self.of_kind.get("cpu", ())
-        used = dict.fromkeys(cores, Fraction(0))
+        used = {core: self.served[core] for core in cores}
         own = {t.name: Fraction(0) for t in self.groups}
         for task in self.tasks:
             if set(task.wcet_ns) == {"cpu"} and task.name not in self.pins:

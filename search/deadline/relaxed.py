@@ -80,6 +80,7 @@ class _LinearProgram:
         for kind, terms in self._loads.items():
             if terms:
                 load = sum(fraction * utilization for fraction, utilization in terms)
+                load += float(sum(self._problem.served[p] for p in self._problem.of_kind[kind]))
                 self._solver.Add(load <= self._worst * len(self._problem.of_kind[kind]))
 
     def limit_engines(self) -> None:

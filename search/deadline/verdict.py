@@ -61,8 +61,8 @@ class MappingVerdict:
 
 
 def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fraction]:
-    """The share of its time that each processor needs in the worst case."""
-    used = dict.fromkeys(problem.processors, Fraction(0))
+    """The share of its time that each processor needs in the worst case, servers included."""
+    used = dict(problem.served)
     for network, choice, places in zip(
         problem.networks, assignment.choice, assignment.stages, strict=True
     ):

@@ -72,6 +72,22 @@ def test_another_assignment_of_a_search_is_chosen_with_its_bounds(write: Write) 
         assert checked.diagnostics == () and checked.require().mapping == chosen
 
 
+@pytest.mark.parametrize("share", ["", "share 10 %"])
+def test_beside_an_app_without_a_period_it_has_its_bounds_too(write: Write, share: str) -> None:
+    flow = write(f"{TEXT}app Back {{ {share} a: A b: B  a -> b }}")
+    found = find_mapping(flow, platform="two", evaluations=20).mapping
+    assert found.effort.front
+    for point in found.effort.front:
+        chosen = choose(flow, point.pins, platform="two")
+        assert as_text("two", chosen.placements, chosen.networks) == point.pins
+        assert [group.app for group in chosen.groups] == ["Left", "Right"]
+        assert all(group.schedulable for group in chosen.groups)
+        assert max(u for _, u in chosen.utilization) == pytest.approx(point.utilization)
+        assert dict(chosen.predicted_period_ns)["Back"] > 0
+        kept = check(flow, platform="two").require().mapping
+        assert kept is not None and kept.groups == chosen.groups
+
+
 def test_what_no_search_saw_is_not_stored(write: Write) -> None:
     flow = write(TEXT)
     with pytest.raises(Errors, match="no mapping is stored"):

@@ -14,6 +14,9 @@ runtime/worker.py.
 - What ends at a time has ended before anything else happens at that time. What takes no time waits
   for its turn all the same.
 - Work on a processor takes longer while the processors that contend with it are busy.
+- A worker with a server is above all others. Before each sub-task it looks at its budget: what it
+  computed is taken from it, and each period that has begun gives it a budget, up to one. Without
+  any it sleeps until the next period. Now and then it has nothing to do.
 - A worker in the background always has something to do. On a CPU it is below all others; on a FIFO
   processor it asks for its next sub-task when the one before has ended, and comes before others
   that ask at the same time.
@@ -59,7 +62,8 @@ class Run:
     well. At `stop` no app begins another iteration. If `exhausted`, the number of iterations is not
     known before: the first source of each app finds out in the firing that has no more data.
     `background` are the times of each worker in the background, one after the other and again from
-    the start; without them they are the longest ones.
+    the start; without them they are the longest ones. `pauses` are how long those with a server
+    have nothing to do after each of them.
     """
 
     iterations: Mapping[str, int]
@@ -71,6 +75,7 @@ class Run:
     stop: Time | None = None
     exhausted: bool = False
     background: Sequence[Sequence[Time]] = ()
+    pauses: Sequence[Sequence[Time]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,32 @@ class _Worker:
     came: Time = 0
     ended: Time | None = None
     endless: Iterator[list[Time]] | None = None
+    server: _Server | None = None
+
+
+@dataclass(slots=True)
+class _Server:
+    """The budget of a worker: what is left of it, how many periods have begun, what it computed
+    since it was looked at, and until when it has nothing to do."""
+
+    budget: int
+    period: Fraction
+    pauses: Iterator[list[Time]]
+    left: Time
+    periods: int = 0
+    spent: Time = 0
+    until: Time = 0
+
+    def next_start(self, now: Time) -> Time:
+        """When the next sub-task may start, by all that has happened so far."""
+        if self.until > now:
+            return self.until
+        self.left -= self.spent
+        self.spent = 0
+        begun = int(now // self.period) - self.periods
+        self.periods += begun
+        self.left = min(self.budget, self.left + begun * self.budget)
+        return now if self.left > 0 else (self.periods + 1) * self.period
 
 
 class _Playing:
@@ -206,11 +237,19 @@ class _Playing:
             favor = run.favorites[number] if run.favorites else number
             self.workers.append(_Worker(at, rank, favor, self._firings(worker)))
         lowest = min(priority.values(), default=0) - 1
+        highest = max(priority.values(), default=0) + 1
         for number, background in enumerate(system.background):
             times = run.background[number] if run.background else (max(background.longest, 1),)
             unending = _again_and_again(times, 1)
             at = where[background.processor]
-            self.workers.append(_Worker(at, min(lowest, -1), -1, [], endless=unending))
+            unpaced = _Worker(at, min(lowest, -1), -1, [], endless=unending)
+            if background.server is not None:
+                fixed = processors[at].scheduler == "fixed_priority"
+                unpaced.rank = highest if fixed else 0
+                pauses = run.pauses[number] if run.pauses else (0,)
+                budget, period = background.server.budget_ns, background.server.period_ns
+                unpaced.server = _Server(budget, period, _again_and_again(pauses, 1), budget)
+            self.workers.append(unpaced)
         self.on = [[w for w in self.workers if w.processor == p] for p in range(len(processors))]
         self.contention = []
         for processor in processors:
@@ -321,6 +360,8 @@ class _Playing:
         for p, w in enumerate(self.running):
             if w is None or not w.parts:
                 continue
+            if w.server is not None:
+                w.server.spent += spent
             v = speeds[p]
             w.parts[0] -= spent if v == 1 else Fraction(spent) / v
             if w.parts[0] == 0:
@@ -338,6 +379,11 @@ class _Playing:
     def _start(self, w: _Worker) -> bool:
         """Start the next firing of a worker that waits, if it can."""
         if w.endless is not None:
+            if w.server is not None:
+                start = w.server.next_start(self.now)
+                if start > self.now:
+                    self._wake_at(start)
+                    return False
             w.parts, w.came = next(w.endless), self.now
             return True
         while w.done < len(w.todo) and w.todo[w.done].iteration >= w.todo[w.done].task.app.limit:
@@ -349,8 +395,7 @@ class _Playing:
         if task.source:
             released = task.app.releases[firing.iteration] + task.phases[k]
             if released > self.now:
-                if self.next_release is None or released < self.next_release:
-                    self.next_release = released
+                self._wake_at(released)
                 return False
         for channel, rates in task.ins:
             if channel.tokens < rates[k]:
@@ -368,6 +413,11 @@ class _Playing:
         if self.fifo[w.processor] or w.ended != self.now:  # else it keeps its turn
             w.came = self.now
         return True
+
+    def _wake_at(self, time: Time) -> None:
+        """Something may start at a time to come."""
+        if self.next_release is None or time < self.next_release:
+            self.next_release = time
 
     def _choose(self, p: int) -> None:
         """Who runs on a processor from now on."""
@@ -395,6 +445,8 @@ class _Playing:
             return
         w.parts = None
         if w.endless is not None:
+            if w.server is not None:
+                w.server.until = self.now + next(w.server.pauses)[0]
             return
         firing = w.todo[w.done]
         w.done += 1

@@ -106,7 +106,10 @@ def _random_run(system: TimedSystem, iterations: Mapping[str, int], rng: random.
         stop = rng.randint(0, int(max(iterations[g.name] * g.period for g in system.groups)))
     exhausted = rng.random() < 0.1
     background = [_endless(b, rng) for b in system.background]
-    return Run(iterations, times, late, offsets, equals, favorites, stop, exhausted, background)
+    pauses = [_pauses(b, rng) for b in system.background]
+    return Run(
+        iterations, times, late, offsets, equals, favorites, stop, exhausted, background, pauses
+    )
 
 
 def _endless(worker: TimedBackground, rng: random.Random) -> Sequence[Time]:
@@ -115,6 +118,14 @@ def _endless(worker: TimedBackground, rng: random.Random) -> Sequence[Time]:
     if rng.random() < 0.5:
         return (longest,)
     return [rng.randint(-(-longest // 4), longest) for _ in range(rng.randint(1, 20))]
+
+
+def _pauses(worker: TimedBackground, rng: random.Random) -> Sequence[Time]:
+    """For how long a worker with a server has nothing to do: never, or now and then."""
+    if worker.server is None or rng.random() < 0.4:
+        return (0,)
+    longest = int(worker.server.period_ns)
+    return [rng.choice((0, 0, rng.randint(0, longest))) for _ in range(rng.randint(1, 20))]
 
 
 def _times(task: TimedTask, mode: str, firings: int, rng: random.Random) -> Sequence[Time]:

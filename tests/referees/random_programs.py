@@ -32,6 +32,7 @@ from flowc.analysis.timing.system import (
     TimedTask,
     TimedWorker,
 )
+from flowc.model.server import Server
 
 from event_simulator import sinks_of, sources_of
 
@@ -43,7 +44,8 @@ class Kind:
     `apps`, `tasks` (of an app) and `processors` are least and most. `staged` is the share of apps
     that are pipelined, `load` the utilization of a processor with tasks of all apps. Some apps of
     `late` kinds have live sources with jitter; with `phases` offsets are not 0, or not known. In
-    kinds with `background`, workers that never end are on some processors.
+    kinds with `background`, workers that never end are on some processors, in those with `servers`
+    they have budgets on CPUs.
     """
 
     apps: tuple[int, int] = (2, 3)
@@ -61,6 +63,7 @@ class Kind:
     phases: bool = False
     contention: bool = False
     background: bool = False
+    servers: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -94,6 +97,10 @@ KINDS: dict[str, Kind] = {
     ),
     "background-contention": Kind(
         processors=(2, 4), staged=0.4, load=(0.1, 0.4), contention=True, background=True
+    ),
+    "servers": Kind(processors=(1, 2), staged=0.3, load=(0.1, 0.5), servers=True),
+    "servers-orders": Kind(
+        processors=(1, 2), load=(0.1, 0.5), scheduler="static_order", fifo=True, servers=True
     ),
 }
 
@@ -145,6 +152,10 @@ def random_program(rng: random.Random, kind: Kind) -> TimedSystem:
         places = [*queues, *(rng.choice(processors) for _ in range(rng.randint(0, 2)))]
         for processor in places or processors[:1]:
             background.append(TimedBackground(processor.name, rng.randint(1, 40)))
+    if kind.servers:
+        cpus = [p for p in processors if p.scheduler != "fifo"]
+        for number in range(rng.randint(1, 2)):
+            background.append(_served(rng, kind, rng.choice(cpus), f"s{number}"))
     used = {w.processor for w in (*workers, *background)}
     return TimedSystem(
         tuple(app.group for app in drawn),
@@ -153,6 +164,14 @@ def random_program(rng: random.Random, kind: Kind) -> TimedSystem:
         tuple(workers),
         tuple(background),
     )
+
+
+def _served(rng: random.Random, kind: Kind, processor: TimedProcessor, app: str) -> TimedBackground:
+    """A worker with a tenth to four tenths of a CPU, whose firings are short or long."""
+    period = max(2, rng.choice(kind.periods) // rng.choice((1, 2, 3, 4)))
+    budget = max(1, int(period * rng.uniform(0.1, 0.4)))
+    longest = max(1, int(budget * rng.choice((0.1, 0.5, 1, 2))))
+    return TimedBackground(processor.name, longest, Server(budget, Fraction(period)), app)
 
 
 def _processors(rng: random.Random, kind: Kind) -> list[TimedProcessor]:

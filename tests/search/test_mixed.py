@@ -94,6 +94,28 @@ def test_where_niceness_alone_keeps_it_below_the_proof_says_so(write: Write) -> 
     assert "not proved" in ran.output and "times of these apps are predicted" in ran.output
 
 
+def test_python_in_the_background_may_hold_the_interpreter(write: Write) -> None:
+    path = write(text("fixed_priority"), t_py=CODE)
+    command = ["map", str(path), "--platform", "board", "--no-measure", "--budget", "2s"]
+    ran = CliRunner().invoke(app, [*command, "--explain"])
+    assert "schedulable if the interpreter is free" in ran.output
+    assert "Back.make, Back.log may hold it" in ran.output
+    assert "`Back.make` runs in Python" in ran.output
+    document = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert all(group["interpreter"] for group in document["groups"].values())
+
+
+def test_processes_leave_the_interpreter_alone(write: Write) -> None:
+    apart = "mapping on board { Back.make -> core[1] process  Back.log -> core[1] process }"
+    path = write(text("fixed_priority", apart), t_py=CODE)
+    assert not any(group.interpreter for group in mapped(path).mapping.groups)
+
+
+def test_tasks_without_python_leave_the_interpreter_alone(write: Write) -> None:
+    bare = text("fixed_priority").replace('python "t.py:tick"', "").replace('python "t.py:act"', "")
+    assert not any(group.interpreter for group in mapped(write(bare)).mapping.groups)
+
+
 def test_an_app_that_is_late_beside_others_is_reported(write: Write) -> None:
     late = APPS.replace("period 40 ms", "period 40 ms  deadline 8 ms")
     answer = mapped(write(text("fixed_priority").replace(APPS, late), t_py=CODE))
@@ -186,3 +208,162 @@ def test_a_place_in_the_order_of_a_device_is_refused(write: Write) -> None:
         mapped(write(device))
     (fault,) = caught.value.diagnostics
     assert fault.code == "F659" and "Back.find" in fault.message and "fifo" in fault.help
+
+
+IN_C = """
+#include <stdint.h>
+void NAME(PORTS) { }
+"""
+#: Only what is in the background is in C: nothing of it waits for the interpreter.
+UNEVEN = """
+task First { out x: uint8  c "first.c:first"  wcet 6 ms }
+task Second { in x: uint8  out y: uint8  c "second.c:second"  wcet 1 ms }
+task Third { in y: uint8  c "third.c:third"  wcet 6 ms }
+task Final { in x: uint8  c "final.c:final"  wcet 13 ms }
+task Tick { out x: uint8  wcet 6 ms }
+task Act { in x: uint8  wcet 6 ms }
+app Fast { period 20 ms  tick: Tick  act: Act  tick -> act }
+app Back { first: First  second: Second  third: Third  first -> second -> third }
+app Other { first: First  final: Final  first -> final }
+platform board { cpu core[2] scheduler fixed_priority }
+"""
+PORTS = {
+    "first": "uint8_t *x",
+    "second": "const uint8_t *x, uint8_t *y",
+    "third": "const uint8_t *y",
+    "final": "const uint8_t *x",
+}
+ONE = "void one(void) { }"
+FILES = {f"{n}_c": IN_C.replace("NAME", n).replace("PORTS", p) for n, p in PORTS.items()}
+
+
+def test_single_tasks_of_the_background_go_where_most_is_left(write: Write) -> None:
+    pinned = "mapping on board { Fast.tick -> core[0]  Fast.act -> core[0] }"
+    answer = mapped(write(UNEVEN + pinned, **FILES))
+    predicted = dict(answer.mapping.predicted_period_ns)
+    # 32 ms of work: 7 in 0.4 of a core, and 25 in the other; whole apps need 32 at least
+    assert max(predicted["Back"], predicted["Other"]) == pytest.approx(25 * MS)
+
+
+def test_few_cores_for_deadlines_leave_whole_ones(write: Write) -> None:
+    """A single task of 13 ms has a core for itself, and not 0.7 of one."""
+    kept = [line for line in UNEVEN.splitlines() if not line.startswith("app Back")]
+    single = "\n".join(kept).replace("first: First  final: Final  first -> final", "final: Final")
+    path = write(single.replace("in x: uint8  c", "c").replace("final", "one"), one_c=ONE, **FILES)
+    answer = mapped(path)
+    places = {p.task: p.processors for p in answer.mapping.placements}
+    assert places["Fast.tick"] == places["Fast.act"] != places["Other.one"]
+    assert dict(answer.mapping.predicted_period_ns)["Other"] == 13 * MS
+    assert not answer.late and answer.mapping.effort.objective == "cores,utilization"
+    asked = find_mapping(path, platform="board", measure=False, budget=2, objective="utilization")
+    assert dict(asked.mapping.utilization) == {"core[0]": 0.3, "core[1]": 0.3}
+
+
+# -- shares ----------------------------------------------------------------------------------------
+SHARED = """
+task Tick { out x: float32  python "t.py:tick"  wcet 2 ms }
+task Act { in x: float32  python "t.py:act"  wcet 3 ms }
+task Work { out x: float32  python "t.py:work"  wcet 1 ms }
+app Fast { period 20 ms  tick: Tick  act: Act  tick -> act }
+app Back { share 30 %  work: Work  log: Log  work -> log }
+app Low { work: Work  log: Log  work -> log }
+task Log { in x: float32  python "t.py:act"  wcet 1 ms }
+platform board { cpu core[COUNT] scheduler SCHEDULER }
+"""
+WORK = (
+    CODE
+    + """
+
+def work():
+    import time
+    time.sleep(0.001)
+    return 1.0
+"""
+)
+
+
+def shared(scheduler: str = "fixed_priority", count: int = 1, of: str = "") -> str:
+    known = SHARED.replace("SCHEDULER", scheduler).replace("COUNT", str(count))
+    return known.replace("share 30 %", f"share 30 % {of}")
+
+
+def test_a_share_is_above_the_apps_with_a_period(write: Write) -> None:
+    answer = mapped(write(shared(), t_py=WORK))
+    (fast,) = answer.mapping.groups
+    # 12 ms meet at most 4 periods of 5 ms, with 1.5 ms each, and a firing of 1 ms
+    assert fast.response_ns == (5 + 4 * 1.5 + 1) * MS and fast.schedulable and not fast.niceness
+    assert dict(answer.mapping.utilization) == {"core[0]": pytest.approx(0.55)}
+    predicted = dict(answer.mapping.predicted_period_ns)
+    assert predicted["Back"] == pytest.approx(2 * MS / 0.3)
+    assert predicted["Low"] == pytest.approx(2 * MS / 0.45)
+
+
+def test_a_long_period_keeps_others_waiting(write: Write) -> None:
+    answer = mapped(write(shared(of="of 20 ms"), t_py=WORK))
+    assert answer.mapping.groups[0].response_ns == (5 + 2 * 6 + 1) * MS
+    late = mapped(write(shared(of="of 40 ms"), t_py=WORK))
+    assert late.late and late.mapping.groups[0].response_ns == (5 + 2 * 12 + 1) * MS
+
+
+def test_the_periodic_apps_go_where_no_share_is(write: Write) -> None:
+    alone = shared(count=2).replace("app Low { work: Work  log: Log  work -> log }", "")
+    answer = mapped(write(alone, t_py=WORK))
+    places = {p.task: p.processors for p in answer.mapping.placements}
+    assert places["Back.work"] == places["Back.log"] != places["Fast.tick"]
+    assert answer.mapping.groups[0].response_ns == 5 * MS
+    assert max(share for _, share in answer.mapping.utilization) == pytest.approx(0.3)
+
+
+def test_what_map_says_of_shares(write: Write) -> None:
+    path = write(shared(), t_py=WORK)
+    command = ["map", str(path), "--platform", "board", "--no-measure", "--budget", "2s"]
+    ran = CliRunner().invoke(app, [*command, "--explain"])
+    assert ran.exit_code == 0, ran.output
+    assert "Back                 30 %           5" in ran.output
+    assert "`Back on core[0]` preempts it: 7.00 ms" in ran.output
+    assert "1.50 ms of every 5.00 ms: an iteration takes at most 13.50 ms" in ran.output
+    document = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    share = {"part": 0.3, "period_ns": 5 * MS}
+    assert document["background"]["Back"]["share"] == share
+    assert "share" not in document["background"]["Low"]
+
+
+def test_without_priorities_nothing_assures_a_share(write: Write) -> None:
+    path = write(shared("static_order"), t_py=WORK)
+    command = ["map", str(path), "--platform", "board", "--no-measure", "--budget", "2s"]
+    ran = CliRunner().invoke(app, [*command, "--explain"])
+    assert "nothing assures a share of core[0]:" in ran.output
+    assert "takes at most" not in ran.output
+    (fast,) = mapped(path).mapping.groups
+    assert fast.response_ns == 12 * MS
+
+
+def test_too_many_shares_are_refused(write: Write) -> None:
+    with pytest.raises(Errors) as caught:
+        mapped(write(shared().replace("app Low {", "app Low { share 80 %"), t_py=WORK))
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F223" and "more than all" in fault.message
+
+
+def test_a_process_of_its_own_is_refused(write: Write) -> None:
+    pinned = "mapping on board { Back.log -> core[0] process }"
+    with pytest.raises(Errors) as caught:
+        mapped(write(shared() + pinned, t_py=WORK))
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F223" and "a process of its own" in fault.message
+
+
+@pytest.mark.parametrize("scheduler", ["static_order", "fixed_priority"])
+def test_a_program_keeps_to_a_share(write: Write, tmp_path: Path, scheduler: str) -> None:
+    """In its own time a firing takes 1 ms: 10 ms of every 100 / 3 ms are 10 firings."""
+    source = shared(scheduler, 2, "of 100 / 3 ms")
+    build(write(source, t_py=WORK), tmp_path / "out", platform="board")
+    assert 'Server(10000000, "100000000/3"' in (tmp_path / "out/main.py").read_text()
+    document = in_its_own_time(tmp_path / "out", "--frames", "45")
+    (share,) = document["shares"]["Back"].values()
+    assert share["part"] == 0.3 and document["background"] == ["Low"]
+    # the first 10 frames at once, then 10 in each period: the last 5 after four of them
+    latest = document["apps"]["Back"]["latency_ms"]["max"]
+    assert latest == pytest.approx(100 / 3 - 10 + 1, abs=0.01)
+    assert document["apps"]["Low"]["latency_ms"]["max"] == pytest.approx(1, abs=0.01)
+    assert "Back has a share of core[" in document["said"]

@@ -210,6 +210,9 @@ def _times(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]
     for path in app.paths:
         message = f"a deadline from `{path.source}` to `{path.sink}` cannot be expressed in HOPES"
         yield _warning(message, path.span, "that of the app stays")
+    if app.share is not None:
+        message = f"the share of `{app.name}` cannot be expressed in HOPES"
+        yield _warning(message, app.share.span, "it runs as fast as it can")
     if app.period_ns is None:
         return
     sources = unfed(app)

@@ -17,7 +17,9 @@ from flowc.analysis.timing.system import (
     TimedSystem,
     TimedTask,
     TimedWorker,
+    utilization,
 )
+from flowc.model.server import Server
 from flowc.model.workload import workload
 
 from event_simulator import Run, play
@@ -89,3 +91,34 @@ def test_a_background_needs_a_processor() -> None:
     ordered = (CPU, ORDER, replace(GPU, scheduler="static_order"))
     with pytest.raises(Refused, match="no queue"):
         worst_cases(replace(made, processors=ordered))
+
+
+def served(budget: int, period: int, longest: int, processor: str = "c") -> TimedBackground:
+    return TimedBackground(processor, longest, Server(budget, Fraction(period)), "B")
+
+
+@pytest.mark.parametrize("processor", ["c", "o"])
+def test_a_server_takes_its_budgets_and_a_firing(processor: str) -> None:
+    task = TimedTask("t", processor, (30,))
+    # 59 ns meet at most 1 + ceil(59 / 20) periods: 4 budgets of 6, and a firing of 5
+    system = alone(task, served(6, 20, 5, processor))
+    assert response(system) == 30 + 4 * 6 + 5
+    assert utilization(system)[processor] == Fraction(30, 100) + Fraction(6, 20)
+    told = bounds(system)
+    assert list(told.groups) == list(worst_cases(system).groups) == ["A"]
+    assert told.groups["A"].terms[-1].who == f"B on {processor}"
+
+
+def test_a_server_that_computes_at_the_end_of_a_period_and_at_once_in_the_next() -> None:
+    task = TimedTask("t", "c", (30,))
+    system = alone(task, served(6, 20, 5))
+    # it has nothing to do from 1 to 19, then 5 again and again: once with what is left, twice with
+    # the budget of 20, and once with that of 40, of which 4 are used already
+    run = Run({"A": 1}, {"t": (30,)}, background=[(1, *[5] * 9)], pauses=[(18, *[0] * 9)])
+    assert play(system, run).responses["A"] == (30 + 1 + 5 + 10 + 5, 0)
+    assert response(system) == 59
+
+
+def test_a_server_without_time_left_leaves_no_bound() -> None:
+    system = alone(TimedTask("t", "c", (80,)), served(6, 20, 5))
+    assert worst_cases(system).groups["A"] is None
