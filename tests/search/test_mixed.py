@@ -23,6 +23,7 @@ from builds import Write, build, in_its_own_time, run
 
 MS = 1_000_000
 CODE = """import os
+import sys
 import threading
 
 
@@ -32,7 +33,10 @@ def tick(): return 1.0
 def act(x): pass
 
 
-def niceness(x): print("niceness", os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+def niceness(x):
+    # in one piece: threads print at once
+    nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    sys.stdout.write("niceness %d." % nice)
 """
 TASKS = """
 task Tick { out x: float32  python "t.py:tick"  wcet 2 ms }
@@ -181,8 +185,7 @@ def test_the_background_is_nice(write: Write, tmp_path: Path, scheduler: str, pi
     build(write(noticing(scheduler) + pin, t_py=CODE), tmp_path / "out", platform="board")
     done = run(tmp_path / "out", "--frames", "3")
     assert done.returncode == 0, done.stderr
-    # threads print at once: a line may come between another one and its end
-    seen = re.findall(r"niceness (-?\d+)", done.stdout)
+    seen = re.findall(r"niceness (-?\d+)\.", done.stdout)
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert sorted(seen) == sorted([f"{own}"] * 6 + ["19"] * 3)
     assert "in the background, with what the others leave (nice 19): Back" in done.stdout
