@@ -145,8 +145,7 @@ def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]
         word = ""
         if path.deadline_ns is not None:
             word = "met" if path.met else "too late"
-        name = f"{path.source} -> {path.task.partition('.')[2]}"
-        row = [name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
+        row = [path.name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
         if ran:
             row += _seen(path, path.firings)
         yield row
@@ -317,6 +316,7 @@ def _group_as_data(group: GroupBound) -> dict[str, Any]:
 
 def _path_as_data(path: PathBound, ran: bool) -> dict[str, Any]:
     bounds: dict[str, Any] = {
+        "kind": path.kind,
         "source": path.source,
         "task": path.task,
         "latency_ns": path.latency_ns,

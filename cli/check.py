@@ -69,8 +69,8 @@ def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
         **windows(app),
         "pace": {source: str(ns) for source, ns in verdicts.pace.items()},
         "paths": [
-            {"source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
-            for p in app.deadlines
+            {"kind": kind, "source": p.source, "task": p.sink, "deadline_ns": str(p.deadline_ns)}
+            for kind, p in app.deadlines
         ],
     }
 
@@ -139,7 +139,7 @@ def _verdicts_in_words(app: Application, verdicts: AppVerdicts) -> Iterator[str]
         yield f"  {'path':<14} {ends} within {_ms(path.deadline_ns)}"
     for chain in app.chains:
         ends = f"{chain.source} to {_short(chain.sink)}"
-        yield f"  {'age':<14} {ends} within {_ms(chain.deadline_ns)}"
+        yield f"  {chain.kind:<14} {ends} within {_ms(chain.deadline_ns)}"
 
 
 def _short(task: str) -> str:

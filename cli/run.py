@@ -122,7 +122,7 @@ def _print_comparison(ran: FinishedRun) -> None:
     measured."""
     if ran.bounded:
         print(f"\n{_table_of_bounds(ran.bounded)}")
-        above = [_name(b) for b in ran.bounded if b.exceeded]
+        above = [b.name for b in ran.bounded if b.exceeded]
         if above:
             print(
                 f"above its bound: {', '.join(above)}; the times that the bound assumes were too"
@@ -140,15 +140,8 @@ def _table_of_bounds(bounded: Iterable[Bounded]) -> str:
     rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
     for b in bounded:
         times = (b.bound_ns, b.longest_ns, b.deadline_ns)
-        rows.append([_name(b), *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
+        rows.append([b.name, *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
     return columns(rows)
-
-
-def _name(bounded: Bounded) -> str:
-    """A path, or an app."""
-    if not bounded.source:
-        return bounded.task
-    return f"{bounded.source} -> {bounded.task.partition('.')[2]}"
 
 
 def _in_words(slower: Slower) -> str:

@@ -114,7 +114,7 @@ class AppFunction:
             values["deadline"] = literal(app.deadline_ns)
         for channel in app.channels:
             values[_capacity_of(layout, channel)] = literal(channel.capacity)
-        for path in (p for p in app.paths if p.newest):
+        for path in (p for p in app.paths if p.kind == "path"):
             values[_deadline_of(layout, path)] = literal(path.deadline_ns)
         return values
 
@@ -154,7 +154,7 @@ class AppFunction:
         """The lines that make the paths."""
         versions = []
         for layout, app in self._versions:
-            # Ages of data of other apps are measured in programs without states only.
+            # Each state has its own ages and reactions, once its apps are there.
             versions.append([self._path(layout, p) for p in app.paths if p.newest])
         return self._lines(versions)
 
@@ -205,6 +205,8 @@ class AppFunction:
 
     def _path(self, layout: FunctionLayout, path: DeployedPath) -> Statement:
         source, sink = self._id_of(layout, path.source), self._id_of(layout, path.sink)
+        if path.kind == "part":
+            return (f"app.part({source}, {sink}, newest={offsets(path.newest)})",)
         deadline = _given("deadline", self._parameters.text(_deadline_of(layout, path)))
         return (f"app.path({source}, {sink}, newest={offsets(path.newest)}{deadline})",)
 

@@ -3,7 +3,7 @@ need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,6 +20,7 @@ from ..model.deployment import (
     DeployedPort,
     DeployedTask,
     Deployment,
+    PathKind,
 )
 from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
@@ -164,7 +165,7 @@ def deploy(
             app.priority,
             tuple(everything.tasks[t.name] for t in app.tasks),
             tuple(build.channel(app, c, threads.capacities[c.name]) for c in app.channels),
-            tuple(_paths(app, repetition[app.name])),
+            tuple(_paths(app, repetition[app.name], system.apps)),
         )
         for app in system.apps
     )
@@ -279,12 +280,18 @@ def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
     )
 
 
-def _paths(app: Application, vector: MappingABC[str, int]) -> Iterator[DeployedPath]:
-    """What is measured: paths within the app, and the age of data that come from other apps."""
+def _paths(
+    app: Application, vector: MappingABC[str, int], apps: Sequence[Application]
+) -> Iterator[DeployedPath]:
+    """What is measured: paths within the app, and ages and reactions that end in it, from tasks of
+    all `apps` that run."""
     for path in paths(app, vector):
-        yield DeployedPath(path.source, path.sink, path.newest, _exact(path.deadline))
+        kind: PathKind = "part" if path.part else "path"
+        yield DeployedPath(kind, path.source, path.sink, path.newest, _exact(path.deadline))
+    running = {task.name for other in apps for task in other.tasks}
     for chain in app.chains:
-        yield DeployedPath(chain.source, chain.sink, (), _exact(chain.deadline_ns))
+        if chain.source in running:
+            yield DeployedPath(chain.kind, chain.source, chain.sink, (), _exact(chain.deadline_ns))
 
 
 def _exact(time: Fraction | None) -> str | None:

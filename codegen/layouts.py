@@ -151,7 +151,7 @@ def _app(app: DeployedApp, place: Place) -> object:
             )
             for c in app.channels
         ),
-        tuple((place(p.source), place(p.sink), p.newest, p.deadline_ns) for p in app.paths),
+        tuple((p.kind, place(p.source), place(p.sink), p.newest, p.deadline_ns) for p in app.paths),
     )
 
 

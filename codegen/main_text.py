@@ -22,8 +22,10 @@ from .kinds.moving import MovingCode
 from .main_with_states import main_with_states
 from .names import identifiers, literal
 from .statements import (
+    END_TO_END,
     RESERVED,
     code_text,
+    end_to_end,
     entry_text,
     initial_tokens,
     offsets,
@@ -52,13 +54,18 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         for worker in deployment.processors
     ]
     part = deployment.part
-    ages = [_path(p, task_ids) for app in deployment.apps for p in app.paths if not p.newest]
+    ends = [
+        end_to_end(p, task_ids[p.source], task_ids[p.sink])
+        for app in deployment.apps
+        for p in app.paths
+        if p.kind in END_TO_END
+    ]
     text = jinja.get_template("python/main.py.j2").render(
         deployment=deployment,
         needs=needs,
         apps=[_app(app, app_ids, task_ids) for app in deployment.apps],
         workers=workers,
-        ages=ages,
+        ends=ends,
         words=words,
         part=part,
         crossings=[_crossing(c, task_ids) for c in part.crossings] if part else [],
@@ -76,8 +83,8 @@ def words_of(deployment: Deployment) -> list[str]:
     words |= {scheduling_class(worker) for worker in deployment.every_worker} - {""}
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")
-    if any(not path.newest for app in deployment.apps for path in app.paths):
-        words.add("Age")
+    for app in deployment.every_app:
+        words |= {END_TO_END[path.kind] for path in app.paths if path.kind in END_TO_END}
     if deployment.part is not None:
         words.add("Transport")
     if deployment.scenario is not None:
@@ -124,7 +131,8 @@ def _app(app: DeployedApp, app_ids: Identifiers, task_ids: Identifiers) -> dict[
         "cuts": _cuts(app, task_ids),
         "tasks": [_task(t, task_ids) for t in app.tasks],
         "channels": [_channel(c, task_ids) for c in app.channels],
-        "paths": [_path(p, task_ids) for p in app.paths if p.newest],
+        "paths": [_path(p, task_ids) for p in app.paths if p.kind == "path"],
+        "parts": [_path(p, task_ids) for p in app.paths if p.kind == "part"],
     }
 
 

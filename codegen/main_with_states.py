@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment
 from .app_function import OWN, AppFunction, FunctionLayout, layouts_of, short
 from .names import identifiers, literal
-from .statements import code_text, entry_text, scheduling
+from .statements import END_TO_END, code_text, end_to_end, entry_text, scheduling
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -80,6 +80,11 @@ def _contents(
     for app in layout.state.apps:
         for task in app.tasks:
             tasks[task.name] = f"{ids[app.name]}[{literal(short(layout.name(task.name)))}]"
+    ends = []
+    for app in layout.state.apps:
+        for path in app.paths:
+            if path.kind in END_TO_END:
+                ends.append(end_to_end(path, tasks[path.source], tasks[path.sink]))
     workers = []
     for worker in layout.state.processors:
         order = [entry_text(entry, tasks[entry.task]) for entry in worker.order]
@@ -94,6 +99,7 @@ def _contents(
     return {
         "selected": layout.selected,
         "apps": {ids[app.name]: functions[app.name].call(layout) for app in layout.state.apps},
+        "ends": ends,
         "workers": workers,
     }
 

@@ -11,22 +11,25 @@ from itertools import pairwise
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
+    DeployedPath,
     DeployedPort,
     DeployedTask,
     DeployedWorker,
     Entry,
+    PathKind,
 )
 from .kinds import KINDS, code_of
 from .kinds.kind import Identifiers
 from .names import literal
 
-#: Names that main.py uses itself.
+#: Classes of the runtime: what is measured over several apps.
+END_TO_END: dict[PathKind, str] = {"age": "Age", "reaction": "Reaction"}
 #: Classes of the runtime: how threads are scheduled.
 BACKGROUND, FIXED_PRIORITY, SERVER = "Background", "FixedPriority", "Server"
+#: Names that main.py uses itself.
 RESERVED = frozenset(
     {
         "Control",
-        "Age",
         BACKGROUND,
         "Dropping",
         "Event",
@@ -49,7 +52,13 @@ RESERVED = frozenset(
         "sys",
         "transport",
     }
-).union(*(kind.words for kind in KINDS))
+).union(END_TO_END.values(), *(kind.words for kind in KINDS))
+
+
+def end_to_end(path: DeployedPath, source: str, sink: str) -> str:
+    """The call in main.py for an age or a reaction, between the identifiers of two tasks."""
+    deadline = f", deadline={literal(path.deadline_ns)}" if path.deadline_ns else ""
+    return f"{END_TO_END[path.kind]}({source}, {sink}{deadline})"
 
 
 def code_text(task: DeployedTask, ids: Identifiers) -> str:

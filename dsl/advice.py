@@ -57,6 +57,7 @@ ITEMS = {
         "deadline",
         "priority",
         "share",
+        "reaction",
         "delay",
         "every",
         "latest",

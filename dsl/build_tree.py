@@ -337,7 +337,15 @@ class TreeBuilder:
         timing = self._timing("deadline", span, amount, unit)
         if to is None:
             return timing
-        return s.PathDeadlineDecl(timing.value, source, self._word(to), sink, timing.span)
+        return s.PathDeadlineDecl(
+            "deadline", timing.value, source, self._word(to), sink, timing.span
+        )
+
+    def reaction(
+        self, span: Span, amount: s.Expr, unit: Token, source: Any, to: Token, sink: Any
+    ) -> s.PathDeadlineDecl:
+        value = self._quantity(amount, unit)
+        return s.PathDeadlineDecl("reaction", value, source, self._word(to), sink, span)
 
     def priority(self, span: Span, value: s.Expr) -> s.Priority:
         return s.Priority(value, span)

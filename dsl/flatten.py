@@ -75,7 +75,7 @@ class Flattener:
         self.networks: dict[str, s.NetworkDecl] = {}
         self.links: list[LossyArrow] = []
         self._paths: list[s.PathDeadlineDecl] = []
-        #: Deadlines of paths that begin in another app.
+        #: Deadlines of paths that begin in another app, and reactions.
         self.chains: list[s.PathDeadlineDecl] = []
         #: Names of tasks, and the next number behind each of the same stem, once there are links.
         self._taken: set[str] = set()
@@ -236,12 +236,12 @@ class Flattener:
         behind: dict[str, set[str]] = {}
         for item in self._paths:
             if item.to.text != "to":
-                help_text = "write `deadline 40 ms from SOURCE to TASK`"
+                help_text = f"write `{item.key} 40 ms from SOURCE to TASK`"
                 self._context.fault(
                     "F001", f"`{item.to.text}` does not fit here", item.to.span, help=help_text
                 )
                 continue
-            if self._is_elsewhere(item.source):
+            if item.key == "reaction" or self.is_elsewhere(item.source):
                 self.chains.append(item)
                 continue
             value = self.deadline(item)
@@ -270,9 +270,9 @@ class Flattener:
 
     def deadline(self, item: s.PathDeadlineDecl) -> Fraction | None:
         """The time of a deadline; None after a fault."""
-        return self._time("deadline", item.value)
+        return self._time(item.key, item.value)
 
-    def _is_elsewhere(self, path: tuple[s.Element, ...]) -> bool:
+    def is_elsewhere(self, path: tuple[s.Element, ...]) -> bool:
         """Does a path begin with something that is no instance of the app?"""
         name = path[0].name.text
         return len(path) > 1 and name not in self._units and name in self._context.names

@@ -43,6 +43,7 @@ _BEFORE_SIGN = (
     "DEADLINE",
     "PRIORITY",
     "SHARE",
+    "REACTION",
     "EVERY",
     "WEIGHT",
     "AFTER",

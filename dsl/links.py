@@ -9,7 +9,7 @@ from itertools import count
 
 from ..analysis.dataflow.chains import chain_ways
 from ..analysis.dataflow.repetition import repetition
-from ..model.application import Application, ChainDeadline, Channel, Link, Port, Task
+from ..model.application import Application, ChainDeadline, ChainKind, Channel, Link, Port, Task
 from ..model.diagnostic import Note, one_of
 from ..model.types import TensorType
 from . import syntax as s
@@ -200,17 +200,9 @@ def _chained(
     known: dict[str, Flattener],
     context: Context,
 ) -> list[Application]:
-    """The apps with a deadline of a path that leads from one of them to another."""
-    name = item.source[0].name.text
-    writer = known.get(name)
+    """The apps with a limit on an age or on a reaction, from one of them to another."""
     sink, value = reader.end(item.sink, True), reader.deadline(item)
-    if writer is None or writer is reader:
-        others = [other for other in known if other != reader.name]
-        help_text = f"a path begins in this app, or in {one_of(others)}" if others else ""
-        message = f"`{name}` is no other app"
-        context.fault("F219", message, item.source[0].name.span, help=help_text)
-        return apps
-    source = writer.end(item.source[1:], False)
+    source = _source(item, reader, known, context)
     if source is None or sink is None or value is None:
         return apps
     if source.inputs:
@@ -227,13 +219,31 @@ def _chained(
     for way in ways:
         for part in way:
             parts.setdefault(part.app, {})[part.entry, part.exit] = None
-    chain = ChainDeadline(source.name, sink.name, value, item.span)
+    kind: ChainKind = "reaction" if item.key == "reaction" else "age"
+    chain = ChainDeadline(kind, source.name, sink.name, value, item.span)
     made = []
     for app in apps:
         own = tuple(dict.fromkeys((*app.parts, *parts.get(app.name, ()))))
         ending = (*app.chains, chain) if app.name == reader.name else app.chains
         made.append(replace(app, parts=own, chains=ending))
     return made
+
+
+def _source(
+    item: s.PathDeadlineDecl, reader: Flattener, known: dict[str, Flattener], context: Context
+) -> Task | None:
+    """The task at the beginning of a chain; None after a fault."""
+    if not reader.is_elsewhere(item.source):
+        return reader.end(item.source, False)
+    name = item.source[0].name.text
+    writer = known.get(name)
+    if writer is None or writer is reader:
+        others = [other for other in known if other != reader.name]
+        help_text = f"a path begins in this app, or in {one_of(others)}" if others else ""
+        message = f"`{name}` is no other app"
+        context.fault("F219", message, item.source[0].name.span, help=help_text)
+        return None
+    return writer.end(item.source[1:], False)
 
 
 # -- periods ---------------------------------------------------------------------------------------

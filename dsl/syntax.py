@@ -346,8 +346,9 @@ class ShareDecl:
 
 @dataclass(frozen=True, slots=True)
 class PathDeadlineDecl:
-    """`deadline 40 ms from cam to log`; `to` is that word."""
+    """`deadline 40 ms from cam to log`, or `reaction 40 ms from cam to log`; `to` is that word."""
 
+    key: Literal["deadline", "reaction"]
     value: Quantity
     source: tuple[Element, ...]
     to: Word

@@ -379,11 +379,20 @@ class PathDeadline:
     span: Span
 
 
+#: What a deadline over several apps limits.
+ChainKind = Literal["age", "reaction"]
+
+
 @dataclass(frozen=True, slots=True)
 class ChainDeadline:
-    """From the release of the newest data of `source`, a task of another app, that a firing of
-    `sink` uses, to its end: the *age* of these data, over all mailboxes on the way."""
+    """From `source` to `sink`, over all mailboxes on the way.
 
+    Of an *age*, from the release of the newest data of `source`, a task of another app, that a
+    firing of `sink` uses, to its end. Of a *reaction*, from an event that `source` is just too late
+    for, to the end of the first firing of `sink` that knows it.
+    """
+
+    kind: ChainKind
     source: str
     sink: str
     deadline_ns: Fraction
@@ -432,9 +441,11 @@ class Application:
         return {name: ports[end] for name, end in ends.items() if end in ports}
 
     @property
-    def deadlines(self) -> tuple[PathDeadline | ChainDeadline, ...]:
-        """Those of paths within the app, and of paths that lead here from other apps."""
-        return (*self.paths, *self.chains)
+    def deadlines(self) -> tuple[tuple[str, PathDeadline | ChainDeadline], ...]:
+        """Those of paths within the app, and of ages and reactions that end here, by their
+        kinds."""
+        paths = [("path", path) for path in self.paths]
+        return (*paths, *((chain.kind, chain) for chain in self.chains))
 
     @property
     def due_ns(self) -> Fraction | None:

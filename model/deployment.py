@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from .application import OnError
 from .scenario import ChangeProtocol
@@ -73,12 +73,20 @@ class DeployedTask:
     on_error: OnError = "stop"
 
 
+#: What is measured between two tasks: within an app, or over several ones.
+PathKind = Literal["path", "part", "age", "reaction"]
+
+
 @dataclass(frozen=True, slots=True)
 class DeployedPath:
     """From a source to a task; `newest`: for each firing of the task in an iteration, the source's
-    newest firing that it depends on. Empty where the source is in another app: then the age of its
-    data is measured."""
+    newest firing that it depends on.
 
+    Parts of ages and reactions are not measured by themselves; these lead over all their parts, and
+    have no `newest` of their own.
+    """
+
+    kind: PathKind
     source: str
     sink: str
     newest: tuple[int, ...]

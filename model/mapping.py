@@ -315,8 +315,8 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class PathBound:
-    """The worst case of a path: a bound on its latency (None = none is known), and its deadline, if
-    it has one.
+    """The worst case of a path, or of an age or a reaction over several apps: a bound on its
+    latency (None = none is known), and its deadline, if it has one.
 
     `met`: the deadline is proved. If the program ran at its own periods, `seen_ns` is the longest
     latency over `firings` of the task at its end; `missed` of them missed the deadline.
@@ -330,6 +330,13 @@ class PathBound:
     seen_ns: _WholeNs | None = None
     firings: _WholeNs = 0
     missed: _WholeNs = 0
+    kind: Literal["path", "age", "reaction"] = "path"
+
+    @property
+    def name(self) -> str:
+        """Its ends, and what it is where that is no path of an app."""
+        kind = "" if self.kind == "path" else f"{self.kind} "
+        return f"{kind}{self.source} -> {self.task.partition('.')[2]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,9 @@ class ChannelRow:
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """A latency: of the frames of an app (`source` and `task` empty), or from a source to another
-    task.
+    """A latency: of the frames of an app (`source` and `task` empty), from a source to another
+    task, or over several apps: the age of data, or the reaction to an event (`kind` is `path`,
+    `age` or `reaction`).
 
     `bound_ns` is proved for the mapped program (`conditional`: from estimated times), `least_ns` is
     the lower bound for all mappings. `above_bound` counts the measured ones above the bound, as
@@ -105,6 +106,7 @@ class PathRow:
     """
 
     app: str
+    kind: str
     source: str
     task: str
     deadline_ns: int | None

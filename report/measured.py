@@ -33,7 +33,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class RanApp:
-    """An app of a run: its frames, their time, and the latency of each path by (source, task)."""
+    """An app of a run: its frames, their time, and the latency of each path, age and reaction by
+    (kind, source, task)."""
 
     frames: int
     skipped: int
@@ -41,7 +42,7 @@ class RanApp:
     fps: float | None
     overruns: int
     latency: Latency
-    paths: dict[tuple[str, str], Latency]
+    paths: dict[tuple[str, str, str], Latency]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +221,12 @@ def _app(place: _Place) -> RanApp:
     )
 
 
-def _paths(place: _Place) -> dict[tuple[str, str], Latency]:
-    """By source and task."""
+def _paths(place: _Place) -> dict[tuple[str, str, str], Latency]:
+    """By kind, source and task."""
     paths = {}
     for path in place.list():
-        ends = path.at("source").text(), path.at("task").text()
+        kind = path.get("kind", "path").text()
+        ends = kind, path.at("source").text(), path.at("task").text()
         paths[ends] = _latency(path, path.at("firings").whole())
     return paths
 

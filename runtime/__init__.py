@@ -16,7 +16,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _NAMES = {
     "adapt": ("Back", "Cut", "Front", "Variant"),
-    "age": ("Age",),
+    "age": ("Age", "Reaction"),
     "bands": ("Bands",),
     "channel": ("Channel",),
     "code": ("C", "Code", "Network", "Python"),

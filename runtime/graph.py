@@ -183,6 +183,8 @@ class Path:
     counted from the source's first firing of the same iteration. Times in ns.
     """
 
+    kind = "path"
+
     def __init__(
         self, source: Task, sink: Task, newest: Sequence[int], deadline: Optional[Fraction]
     ) -> None:
@@ -211,10 +213,14 @@ class Path:
             tracer.late(self, firing, latency, time_ns)
 
     def prepare(self) -> None:
-        """Once all tasks are known: keep as many releases of the source as are asked for."""
+        """Once all tasks are known: keep the releases of the source, and count at the ends."""
+        self.keep_releases()
+        self.sink.paths.append(self)
+
+    def keep_releases(self) -> None:
+        """Keep as many releases of the source as are asked for."""
         most = self.source.per_iteration * LONGEST_AGO
         self.source.releases = [0] * max(most, len(self.source.releases))
-        self.sink.paths.append(self)
 
     def add(self, other: "Path") -> None:
         """Count what another path between tasks of these names has shown as shown by this one,
@@ -252,6 +258,10 @@ class App:
         self.tasks: List[Task] = []
         self._named: Dict[str, Task] = {}
         self.paths: List[Path] = []
+        #: Parts of ages and reactions, which are not measured by themselves.
+        self.parts: List[Path] = []
+        #: The apps that run while this one does, itself included.
+        self.beside: List[App] = []
         self.limit = FOREVER
         self.begun = -1
         self._ended = 0
@@ -319,6 +329,10 @@ class App:
         self.paths.append(
             Path(source, sink, newest, None if deadline is None else Fraction(deadline))
         )
+
+    def part(self, source: Task, sink: Task, newest: Sequence[int]) -> None:
+        """A part of an age or a reaction that leads through the app; see `Path`."""
+        self.parts.append(Path(source, sink, newest, None))
 
     @property
     def frames(self) -> int:
@@ -488,10 +502,11 @@ class App:
                 mine[task.name].add(task)
             else:
                 self.tasks.append(task)
-        paths = {(p.source.name, p.sink.name): p for p in self.paths}
+        paths = {(p.kind, p.source.name, p.sink.name): p for p in self.paths}
         for path in other.paths:
-            if (path.source.name, path.sink.name) in paths:
-                paths[path.source.name, path.sink.name].add(path)
+            key = path.kind, path.source.name, path.sink.name
+            if key in paths:
+                paths[key].add(path)
             else:
                 self.paths.append(path)
 

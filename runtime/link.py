@@ -8,7 +8,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -18,13 +29,25 @@ from .tokens import Port
 
 if TYPE_CHECKING:
     from .program import Program
+    from .run import Run
+    from .scenario import State
 
-#: Of a token in a mailbox: the release of the newest data of each source that is asked for.
+#: Of a token in a mailbox: the release of data of each source that is asked for.
 Marks = Tuple[Optional[int], ...]
+#: Tells of a firing the release of the data behind it.
+Release = Callable[[int], Optional[int]]
 #: Seconds after which a waiting reader checks whether waiting still makes sense.
 LOOK = 0.05
 #: Seconds in which a source that goes on by itself may see that the program ends.
 PATIENCE = 0.15
+
+
+class Mark(NamedTuple):
+    """What is asked for of the data of a source behind a token: of several ways, the release of the
+    `oldest` ones, or of the newest."""
+
+    source: str
+    oldest: bool
 
 
 class NewestTokens:
@@ -81,15 +104,21 @@ class Link:
         #: has it.
         self.reader = ""
         self.writers: List[App] = []
-        #: The tasks that write, and the sources whose releases mark its tokens.
+        #: The tasks that write, and what marks its tokens, in all states.
         self.puts: List[Put] = []
-        self.marked: List[Task] = []
+        self.marks: List[Mark] = []
 
     @staticmethod
     def of(program: Program, name: str, keep: int) -> Link:
         """The link of that name, which both its ends ask for."""
         link: Link = program.links.setdefault(name, Link(program, name, keep))
         return link
+
+    def place_of(self, mark: Mark) -> int:
+        """The place of a mark among those of a token."""
+        if mark not in self.marks:
+            self.marks.append(mark)
+        return self.marks.index(mark)
 
     def ended(self) -> bool:
         """The stream of its writer has ended, in whatever state: an app that a state stops goes on
@@ -102,8 +131,6 @@ class Link:
 
 
 class _End(Code):
-    task: Optional[Task] = None
-
     def __init__(self, link: Link) -> None:
         self.link = link
 
@@ -116,21 +143,42 @@ class Put(_End):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self._releases: List[Callable[[int], Optional[int]]] = []
+        #: The task that it is in each state.
+        self.tasks: List[Task] = []
+        self._releases: Dict[App, Dict[int, Release]] = {}
+        #: What marks tokens while the apps of a state run.
+        self._making: Dict[Optional[State], List[Optional[Release]]] = {}
 
     def meet(self, task: Any, run: Any) -> None:
-        self.task = task
+        self.tasks.append(task)
         self.link.writers.append(task.app)
-        self.link.puts.append(self)
+        if self not in self.link.puts:
+            self.link.puts.append(self)
 
-    def mark(self, release: Callable[[int], Optional[int]]) -> None:
-        """Mark tokens with the release of the data of one more source, which this tells of a
-        firing."""
-        self._releases.append(release)
+    def marked(self, app: App) -> Dict[int, Release]:
+        """The marks that it makes while that app runs, by their places."""
+        return self._releases.setdefault(app, {})
+
+    def mark(self, app: App, number: int, release: Release) -> None:
+        """While that app runs, make one more mark, which `release` tells of a firing."""
+        self.marked(app)[number] = release
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        marks = tuple([release(firing) for release in self._releases])
+        marks: Marks = ()
+        if self._releases:
+            made = self._made(self.link.run)
+            marks = tuple([None if release is None else release(firing) for release in made])
         self.link.place.put(inputs[0], None, marks)
+
+    def _made(self, run: Run) -> List[Optional[Release]]:
+        """What makes the marks in the state that the program is in."""
+        made = self._making.get(run.state)
+        if made is None:
+            running = [self._releases[app] for app in run.running if app in self._releases]
+            releases = running[0] if running else {}
+            made = [releases.get(number) for number in range(len(self.link.marks))]
+            self._making[run.state] = made
+        return made
 
 
 class Reader(_End):
@@ -161,10 +209,11 @@ class Latest(Reader):
             raise StopIteration
         found = self.link.place.newest()
         if found is None:
+            self.marks[firing % LONGEST_AGO] = ()
             return self._first
-        token, _, marks = found
-        self.marks[firing % LONGEST_AGO] = marks
-        return token
+        # No other token overwrites the last one of a stream, whose age says nothing.
+        self.marks[firing % LONGEST_AGO] = () if self.link.ended() else found[2]
+        return found[0]
 
 
 class Take(Reader):

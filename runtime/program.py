@@ -82,8 +82,10 @@ class Program:
             Fraction(deadline) if deadline else None,
         )
         self.apps.append(made)
+        made.beside = self.apps
         if self.making is not None:
             self.making.apps.append(made)
+            made.beside = self.making.apps
         return made
 
     def channel(

@@ -172,6 +172,7 @@ def _app(app: App) -> Dict[str, Any]:
 
 def _path(path: Path) -> Dict[str, Any]:
     return {
+        "kind": path.kind,
         "source": path.source.name,
         "task": path.sink.name,
         "firings": path.count,
@@ -240,7 +241,8 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
 
 
 def _ends(path: Dict[str, Any]) -> str:
-    return "%s -> %s" % (path["source"], path["task"].partition(".")[2])
+    kind = "" if path["kind"] == "path" else "%s " % path["kind"]
+    return "%s%s -> %s" % (kind, path["source"], path["task"].partition(".")[2])
 
 
 #: A table: its heading, and its rows.

@@ -173,6 +173,7 @@ class Tracer:
             sink = path.sink
             place = {
                 "app": sink.app.name,
+                "kind": path.kind,
                 "source": path.source.name,
                 "task": sink.name,
                 "firing": firing,

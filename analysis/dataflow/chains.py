@@ -31,8 +31,7 @@ class ChainPart:
 def chain_ways(
     apps: Sequence[Application], source: str, sink: str
 ) -> tuple[tuple[ChainPart, ...], ...]:
-    """All ways from a source to a task of another app, MOST_WAYS at most. None comes through an app
-    twice."""
+    """All ways from a source to a task, MOST_WAYS at most. None comes through an app twice."""
     found = []
     for way in _Ways(apps, sink).from_task(source, None, ()):
         found.append(way)
@@ -61,7 +60,7 @@ class _Ways:
         if app is None or app.name in (part.app for part in before):
             return
         behind = {entry} | reached(entry, app.channels)
-        if self.sink in behind and before:
+        if self.sink in behind:
             yield (*before, ChainPart(app.name, entry, self.sink, keep))
         for task in app.tasks:
             if task.name not in behind or task.link is None or not task.link.writes:

@@ -57,12 +57,13 @@ _Leading = dict[str, list[tuple[str, list[int]]]]
 @dataclass(frozen=True, slots=True)
 class DependencePath:
     """From a source to a task that its data reach; `newest` of that task, and the `deadline` in ns,
-    if it has one."""
+    if it has one. It may be only a `part` of chains, whose own latency is of no interest."""
 
     source: str
     sink: str
     newest: tuple[int, ...]
     deadline: Fraction | None
+    part: bool = False
 
     def latencies(
         self, ends: Sequence[Fraction], period: Fraction, begins: Sequence[Fraction]
@@ -230,20 +231,22 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[DependencePath, 
         shortest = wanted.get((p.source, p.sink))
         if shortest is None or p.deadline_ns < shortest:
             wanted[p.source, p.sink] = p.deadline_ns
-    for part in app.parts:
-        wanted.setdefault(part, None)
     sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
     sinks = [t for t in app.tasks if not t.outputs]
     if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):
         for source in sources:
             for sink in sinks:
                 wanted.setdefault((source.name, sink.name), None)
+    parts = [part for part in app.parts if part not in wanted]
+    wanted |= dict.fromkeys(parts)
     begins = dict.fromkeys(source for source, _ in wanted)
     reached = {source: newest(app, vector, source) for source in begins}
     selected = []
     for (begin, end), deadline in wanted.items():
         if end in reached[begin]:
-            selected.append(DependencePath(begin, end, reached[begin][end], deadline))
+            is_part = (begin, end) in parts
+            path = DependencePath(begin, end, reached[begin][end], deadline, is_part)
+            selected.append(path)
     return tuple(selected)
 
 

@@ -1,82 +1,68 @@
-"""Bounds of chains: how old data are at the end of a way through several apps.
+"""Bounds of chains: ages of data, and reactions to events, over ways through several apps.
 
 In: chains in parts, one for each app, and the bounds of these as paths. Out: the largest age, from
-the release of the newest data of the source that an output was made of to the end of that output.
+the release of the newest data of the source that an output was made of to the end of that output;
+or the largest reaction, from an event just after a release of the source to the end of the first
+output that knows it.
 
 Let T be the largest time between the releases of successive firings that a part passes on, and L
 the bound of the part, from such a release to the end of writing its token into the mailbox. A token
 is overwritten T + L after the release of its data at the latest, since the data behind the next
 token are released by T later. What a reader finds is thus T + L old at most when it begins, and the
 last part takes its own L from there on. So the age is at most the sum of T + L over all parts but
-the last one, and L of the last one (Davare et al., "Period optimization for hard real-time
-distributed automotive systems", 2007, without the wait of the event itself). It holds for any
-phases of the apps, on one machine or on several.
+the last one, and L of the last one. An event waits for the next release, T at most, and is written
+L later; the last reader that missed it was released before, the next one T later. So the reaction
+is at most the sum of T + L over all parts (Davare et al., "Period optimization for hard real-time
+distributed automotive systems", 2007). Both hold for any phases of the apps, on one machine or on
+several. Where all apps share a clock, one_clock.py knows more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from .system import Time
-from .terms import WorstCases
+from .system import TimedChain, TimedPart
 
-
-@dataclass(frozen=True, slots=True)
-class TimedPart:
-    """A part of a chain: path number `path` of a group, from which data go on every `gap` ns at
-    least. `gap` is None where no bound is known: a reader that waits for each token."""
-
-    group: str
-    path: int
-    gap: Time | None
-
-
-@dataclass(frozen=True, slots=True)
-class TimedChain:
-    """All ways from a source to a task of another group, with the age that its data may have."""
-
-    source: str
-    sink: str
-    ways: tuple[tuple[TimedPart, ...], ...]
-    deadline: Fraction
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """All that it leads through."""
-        return tuple(dict.fromkeys(part.group for way in self.ways for part in way))
+#: The bounds of the paths of each group in ns, in their order.
+PathBounds = Mapping[str, Sequence[Fraction | None]]
 
 
 def largest_gap(newest: Sequence[int], firings: int, period: Fraction) -> Fraction:
     """The largest time in ns between the releases of successive firings of a source that the end of
     a path depends on: those in `newest`, of `firings` in each period."""
-    passed_on = sorted(set(newest))
+    passed_on = sorted({number % firings for number in newest})
     apart = [
         b - a for a, b in zip(passed_on, [*passed_on[1:], passed_on[0] + firings], strict=True)
     ]
     return max(apart) * period / firings
 
 
-def largest_age(chain: TimedChain, worst: WorstCases) -> Fraction | None:
-    """The age in ns that data of a chain can have at its end; None where no bound is known, also
-    where a part is not there."""
-    ages = []
-    for way in chain.ways:
-        terms = age_terms(way, worst)
-        if terms is None:
-            return None
-        ages.append(sum(terms, start=Fraction(0)))
-    return max(ages, default=None)
+def bound_in_any_phases(
+    chain: TimedChain, way: Sequence[TimedPart], paths: PathBounds
+) -> Fraction | None:
+    """The age or the reaction in ns along one way; None where no bound is known."""
+    terms = chain_terms(chain, way, paths)
+    return None if terms is None else sum(terms, start=Fraction(0))
 
 
-def age_terms(way: Sequence[TimedPart], worst: WorstCases) -> list[Fraction] | None:
-    """What the age along one way is made of, in ns: for each part its latency, and the time until
-    the next token overwrites its own, but for the last one. None where no bound is known."""
+def chain_terms(
+    chain: TimedChain, way: Sequence[TimedPart], paths: PathBounds
+) -> list[Fraction] | None:
+    """What the bound along one way is made of, in ns: for each part its latency, and the time
+    between its releases, but of an age for the last one. None where no bound is known."""
     terms: list[Fraction] = []
     for part in way:
-        latency = worst.paths[part.group][part.path] if part.group in worst.paths else None
+        latency = paths[part.group][part.path] if part.group in paths else None
         if latency is None or part.gap is None:
             return None
         terms += latency, Fraction(part.gap)
-    return terms[:-1]
+    return terms[:-1] if chain.kind == "age" else terms
+
+
+def over_ways(chain: TimedChain, bounds: Sequence[Fraction | None]) -> Fraction | None:
+    """The bound over all ways from those of each: the oldest data count, and the first news."""
+    known = [bound for bound in bounds if bound is not None]
+    if chain.kind == "age":
+        return max(known) if known and len(known) == len(bounds) else None
+    return min(known, default=None)

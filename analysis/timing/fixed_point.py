@@ -70,6 +70,11 @@ class FixedPoint(ABC):
         longest = [max(self.ends[j] - at for j, at in path) for path in self.net.paths[group]]
         return tuple(Fraction(time, self.net.unit) for time in longest)
 
+    def is_settled(self, group: int) -> bool:
+        """Has a group bounds that are not given up?"""
+        cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
+        return cluster not in self.reasons and not self._hopeless(cluster)
+
     def arrival(self, j: int, cluster: Cluster) -> int:
         """Latest time at which a job has what it waits for from outside."""
         job = self.net.jobs[j]

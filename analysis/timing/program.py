@@ -141,7 +141,7 @@ def _group(
         timed.append(TimedTask(name, home[name], kernels[name], (), task.firings, known))
     paths = []
     for p in app.paths:
-        if p.newest:  # data of other apps are bounded over these, part by part
+        if p.kind in ("path", "part"):  # the others are bounded over these
             paths.append(TimedPath(p.source, p.sink, p.newest, _time(p.deadline_ns)))
     return TimedGroup(
         app.name,

@@ -31,10 +31,12 @@ from fractions import Fraction
 from .background import without_background
 from .by_streams import StreamSolver
 from .by_windows import WindowSolver
+from .chains import PathBounds, bound_in_any_phases, over_ways
 from .fixed_point import FixedPoint, TooLate
+from .one_clock import bound_on_one_clock
 from .story import Story
 from .stream_story import StreamStory
-from .system import TimedSystem
+from .system import TimedChain, TimedSystem
 from .terms import Bounds, GroupResponse, PathResponse, TaskBound, WorstCases
 from .unfolding import unfold, unfold_hyperperiod
 from .window_story import WindowStory
@@ -80,12 +82,17 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
         streams.solve()
     except TooLate:
         return None
-    return _of(names, _least(by_windows, _numbers(streams)))
+    worst = _least(by_windows, _numbers(streams))
+    return None if _late(system, worst) else _of(names, worst)
 
 
 def _of(names: Collection[str], worst: WorstCases) -> WorstCases:
     """The bounds of these groups: servers have none of their own."""
-    return WorstCases({n: worst.groups[n] for n in names}, {n: worst.paths[n] for n in names})
+    return WorstCases(
+        {n: worst.groups[n] for n in names},
+        {n: worst.paths[n] for n in names},
+        {n: worst.chains[n] for n in names},
+    )
 
 
 def _by_windows(system: TimedSystem, patience: Fraction | None) -> WorstCases | None:
@@ -100,10 +107,27 @@ def _by_windows(system: TimedSystem, patience: Fraction | None) -> WorstCases | 
 
 def _numbers(solution: FixedPoint) -> WorstCases:
     groups = solution.net.system.groups
-    return WorstCases(
-        {g.name: solution.response(i) for i, g in enumerate(groups)},
-        {g.name: solution.latencies(i) for i, g in enumerate(groups)},
-    )
+    paths = {g.name: solution.latencies(i) for i, g in enumerate(groups)}
+    chains = {}
+    for group in groups:
+        chains[group.name] = tuple(_chain(chain, paths, solution) for chain in group.chains)
+    responses = {g.name: solution.response(i) for i, g in enumerate(groups)}
+    return WorstCases(responses, paths, chains)
+
+
+def _chain(chain: TimedChain, paths: PathBounds, solution: FixedPoint) -> Fraction | None:
+    """The bound of a chain: along each way the least of that in any phases, and of that on one
+    clock. None where a group on its way is not followed to its end."""
+    index = {group.name: i for i, group in enumerate(solution.net.system.groups)}
+    if not all(name in index and solution.is_settled(index[name]) for name in chain.groups):
+        return None
+    ways = []
+    for way in chain.ways:
+        bound = bound_in_any_phases(chain, way, paths)
+        if bound is not None and isinstance(solution, WindowSolver):
+            bound = _less(bound, bound_on_one_clock(chain, way, solution))
+        ways.append(bound)
+    return over_ways(chain, ways)
 
 
 def _late(system: TimedSystem, worst: WorstCases) -> list[int]:
@@ -113,6 +137,7 @@ def _late(system: TimedSystem, worst: WorstCases) -> list[int]:
         held = [(worst.groups[group.name], group.due)]
         latencies = worst.paths[group.name]
         held += zip(latencies, (p.deadline for p in group.paths), strict=True)
+        held += zip(worst.chains[group.name], (c.deadline for c in group.chains), strict=True)
         if any(bound is None or (due is not None and bound > due) for bound, due in held):
             late.append(number)
     return late
@@ -123,11 +148,14 @@ def _least(one: WorstCases | None, other: WorstCases) -> WorstCases:
         return other
     groups = {}
     paths = {}
+    chains = {}
     for name, response in other.groups.items():
         groups[name] = _less(one.groups[name], response)
         both = zip(one.paths[name], other.paths[name], strict=True)
         paths[name] = tuple(_less(a, b) for a, b in both)
-    return WorstCases(groups, paths)
+        both = zip(one.chains[name], other.chains[name], strict=True)
+        chains[name] = tuple(_less(a, b) for a, b in both)
+    return WorstCases(groups, paths, chains)
 
 
 def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:

@@ -103,13 +103,52 @@ class TimedPath:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPart:
+    """A part of a chain: path number `path` of a group, from which data go on every `gap` ns at
+    least. `gap` is None where no bound is known: a reader that waits for each token."""
+
+    group: str
+    path: int
+    gap: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedChain:
+    """All ways from a source to a task, through the groups of their parts.
+
+    `deadline` limits the age of data, or the reaction to an event. Where all sources on the ways
+    are released by the clock of the program, it is `clocked`.
+    """
+
+    kind: Literal["age", "reaction"]
+    source: str
+    sink: str
+    ways: tuple[tuple[TimedPart, ...], ...]
+    deadline: Fraction
+    clocked: bool = True
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """All that it leads through."""
+        return tuple(dict.fromkeys(part.group for way in self.ways for part in way))
+
+    def slowed(self, factor: int) -> TimedChain:
+        """The same through groups that are released so many times as seldom."""
+        ways = []
+        for way in self.ways:
+            gaps = [None if part.gap is None else factor * part.gap for part in way]
+            ways.append(tuple(replace(p, gap=gap) for p, gap in zip(way, gaps, strict=True)))
+        return replace(self, ways=tuple(ways))
+
+
+@dataclass(frozen=True, slots=True)
 class TimedGroup:
     """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
     Groups with offsets share a clock; None is an unknown offset. All sources are released together.
     The response time counts from that release to the end of the last sink; `deadline` is held
     against it, and it may be longer than the period. None is the period, or none at all where
-    `paths` have deadlines. Larger `priority` = more urgent.
+    `paths` have deadlines. Larger `priority` = more urgent. `chains` are those that end here.
     """
 
     name: str
@@ -121,6 +160,7 @@ class TimedGroup:
     jitter: Time = 0
     offset: Time | None = None
     paths: tuple[TimedPath, ...] = ()
+    chains: tuple[TimedChain, ...] = ()
 
     @property
     def due(self) -> Time | None:

@@ -105,12 +105,13 @@ class Bounds:
 @dataclass(frozen=True, slots=True)
 class WorstCases:
     """Bounds in ns, None = unbounded: of `groups` from the release of an iteration to the end of
-    its last sink, and of the `paths` of each group, in its order, from the release of the newest
-    data to the end of what depends on them.
+    its last sink, of the `paths` of each group, in its order, from the release of the newest data
+    to the end of what depends on them, and of the `chains` that end in each group.
     """
 
     groups: dict[str, Fraction | None]
     paths: dict[str, tuple[Fraction | None, ...]]
+    chains: dict[str, tuple[Fraction | None, ...]]
 
 
 def filled(terms: Sequence[Term], length: Fraction, who: str) -> tuple[Term, ...]:

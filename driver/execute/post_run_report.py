@@ -28,11 +28,10 @@ class Slower:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """The longest latency of a run beside its bound, of an app (`source` is empty) or a path; times
-    in ns."""
+    """The longest latency of a run beside its bound, of an app, a path, an age or a reaction, by
+    its `name`; times in ns."""
 
-    task: str
-    source: str
+    name: str
     bound_ns: int
     deadline_ns: int | None
     longest_ns: int
@@ -83,10 +82,8 @@ def _bounded(built: Built, ran: MeasuredRun) -> Iterator[Bounded]:
             continue
         longest = app.latency.max_ns
         if group.response_ns is not None and longest is not None:
-            yield Bounded(group.app, "", group.response_ns, group.deadline_ns, longest)
+            yield Bounded(group.app, group.response_ns, group.deadline_ns, longest)
         for path in group.paths:
-            seen = app.paths.get((path.source, path.task))
+            seen = app.paths.get((path.kind, path.source, path.task))
             if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
-                yield Bounded(
-                    path.task, path.source, path.latency_ns, path.deadline_ns, seen.max_ns
-                )
+                yield Bounded(path.name, path.latency_ns, path.deadline_ns, seen.max_ns)

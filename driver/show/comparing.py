@@ -126,8 +126,10 @@ def _path(p50: int | None, p99: int | None, longest: int | None, bound: int | No
     return {"p50_ns": p50, "p99_ns": p99, "max_ns": longest, "bound_ns": bound}
 
 
-def _path_name(app: str, source: str, task: str) -> str:
-    return f"{source} -> {task}" if task else f"frames of {app}"
+def _path_name(app: str, kind: str, source: str, task: str) -> str:
+    if not task:
+        return f"frames of {app}"
+    return f"{source} -> {task}" if kind == "path" else f"{kind} {source} -> {task}"
 
 
 def _read(other: Path) -> _Side:
@@ -158,7 +160,7 @@ def _of_rows(rows: Rows) -> _Side:
             figures = (t.predicted_ns, t.measured_ns, t.measured_max_ns)
             side["tasks", t.name] = _task(t.processors, *figures)
     for p in rows.paths:
-        name = _path_name(p.app, p.source, p.task)
+        name = _path_name(p.app, p.kind, p.source, p.task)
         side["paths", name] = _path(p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns)
     for c in rows.channels:
         side["buffers", c.name] = {"capacity": c.capacity, "most": c.most}
@@ -185,9 +187,9 @@ def _of_mapping(mapping: StoredMapping) -> _Side:
             predicted = round(stage.predicted_ns) or None
             side["tasks", name] = _task(stage.processors, predicted, None, None)
     for g in mapping.groups:
-        side["paths", _path_name(g.app, "", "")] = _path(None, None, None, g.response_ns)
+        side["paths", _path_name(g.app, "path", "", "")] = _path(None, None, None, g.response_ns)
         for path in g.paths:
-            name = _path_name(g.app, path.source, path.task)
+            name = _path_name(g.app, path.kind, path.source, path.task)
             side["paths", name] = _path(None, None, None, path.latency_ns)
     for name, share in mapping.utilization:
         side["processors", name] = {"predicted": share}
@@ -252,7 +254,9 @@ def _of_report(document: Mapping[str, Any]) -> _Side:
             figures = _numbers(t, "predicted_ns", "measured_ns", "measured_max_ns")
             side["tasks", str(t["name"])] = _task(map(str, t["processors"]), *figures)
     for p in document["paths"]:
-        name = _path_name(str(p["app"]), str(p["source"]), str(p["task"]))
+        name = _path_name(
+            str(p["app"]), str(p.get("kind", "path")), str(p["source"]), str(p["task"])
+        )
         side["paths", name] = _path(*_numbers(p, "p50_ns", "p99_ns", "max_ns", "bound_ns"))
     for c in document["channels"]:
         capacity, most = _numbers(c, "capacity", "most")

@@ -178,8 +178,8 @@ def finishedrun(result: FinishedRun) -> str:
         bounds = []
         for b in result.bounded:
             times = [_ms(ns) for ns in (b.bound_ns, b.longest_ns, b.deadline_ns)]
-            bounds.append([b.source, b.task, *times])
-        html += table(["from", "to", "bound ms", "longest ms", "deadline ms"], bounds)
+            bounds.append([b.name, *times])
+        html += table(["latency of", "bound ms", "longest ms", "deadline ms"], bounds)
     if result.slower:
         slow = [[s.task, _us(s.mean_ns), _us(s.profile_ns)] for s in result.slower]
         html += table(["task", "mean us", "alone us"], slow)

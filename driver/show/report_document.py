@@ -349,6 +349,7 @@ class DocumentRows:
         conditional = group is not None and group.conditional
         frames = PathRow(
             app=app.name,
+            kind="path",
             source="",
             task="",
             deadline_ns=_ns(app.due_ns),
@@ -357,16 +358,19 @@ class DocumentRows:
             least_ns=_ns(analysis.latency_lower),
         )
         yield frames if ran is None else _with_latency(frames, ran.latency)
-        least = {(p.source, p.sink): _ns(p.lower) for p in analysis.paths}
-        bounds: dict[tuple[str, str], int | None] = {}
+        least = {("path", p.source, p.sink): _ns(p.lower) for p in analysis.paths}
+        bounds: dict[tuple[str, str, str], int | None] = {}
         if group is not None:
-            bounds = {(p.source, p.task): p.latency_ns for p in group.paths}
-        deadlines = {(p.source, p.sink): _ns(p.deadline_ns) for p in app.deadlines}
+            bounds = {(p.kind, p.source, p.task): p.latency_ns for p in group.paths}
+        deadlines = {("path", p.source, p.sink): _ns(p.deadline_ns) for p in app.paths}
+        for chain in app.chains:
+            deadlines[chain.kind, chain.source, chain.sink] = _ns(chain.deadline_ns)
         latencies = {} if ran is None else ran.paths
-        for source, task in dict.fromkeys((*deadlines, *least, *bounds, *latencies)):
-            ends = source, task
+        for ends in dict.fromkeys((*deadlines, *least, *bounds, *latencies)):
+            kind, source, task = ends
             row = PathRow(
                 app=app.name,
+                kind=kind,
                 source=source,
                 task=task,
                 deadline_ns=deadlines.get(ends),

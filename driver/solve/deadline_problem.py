@@ -15,8 +15,8 @@ from pathlib import Path
 from ...analysis.dataflow.chains import ChainPart, chain_ways
 from ...analysis.dataflow.dependence import paths
 from ...analysis.dataflow.workers import tokens_asked_for
-from ...analysis.timing.chains import TimedChain, TimedPart, largest_gap
-from ...analysis.timing.system import TimedPath
+from ...analysis.timing.chains import largest_gap
+from ...analysis.timing.system import TimedChain, TimedPart, TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
@@ -99,6 +99,7 @@ def joint_problem(
 def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
     """The groups with the chains that end in them."""
     by_name = {group.name: group for group in groups}
+    live = {app.name for app in valid.system.apps if any(task.live for task in app.tasks)}
     made = []
     for app in valid.system.apps:
         chains = []
@@ -107,7 +108,9 @@ def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
             timed = tuple(
                 tuple(_timed_part(valid, by_name[part.app], part) for part in way) for way in ways
             )
-            chains.append(TimedChain(chain.source, chain.sink, timed, chain.deadline_ns))
+            timed_chain = TimedChain(chain.kind, chain.source, chain.sink, timed, chain.deadline_ns)
+            clocked = live.isdisjoint(timed_chain.groups)
+            chains.append(replace(timed_chain, clocked=clocked))
         made.append(replace(by_name[app.name], chains=tuple(chains)))
     return made
 

@@ -13,11 +13,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from ...analysis.timing.chains import TimedChain, age_terms
+from ...analysis.timing.chains import chain_terms
 from ...analysis.timing.program import timed_program
 from ...analysis.timing.response_time import bounds, worst_cases
 from ...analysis.timing.simulate import Choices, simulate
-from ...analysis.timing.system import Refused, Time, TimedPath, TimedSystem, utilization
+from ...analysis.timing.system import (
+    Refused,
+    Time,
+    TimedChain,
+    TimedSystem,
+    utilization,
+)
 from ...analysis.timing.terms import Term, WorstCases
 from ...codegen.deploy import missing
 from ...model.deployment import Deployment
@@ -251,10 +257,12 @@ def program(
     its_times = known.of(mapped).times
     deployed = plan(mapped, its_times, place(mapped, its_times))
     paths = program_paths(joint.problem, assignment)
+    chains = {group.name: group.chains for group in joint.problem.groups}
 
     def planned() -> TimedSystem:
         system = timed_program(deployed.deployment, valid.platform, times, curves)
-        return replace(system, groups=tuple(replace(g, paths=paths[g.name]) for g in system.groups))
+        groups = [replace(g, paths=paths[g.name], chains=chains[g.name]) for g in system.groups]
+        return replace(system, groups=tuple(groups))
 
     if not valid.at_hand or not request.runs_program:
         return planned(), None
@@ -267,7 +275,8 @@ def program(
         # only an assumption.
         if name in followers or not _vouched(its_times, name):
             _raise_to_samples(name, samples, times, curves)
-    return planned(), replace(seen, paths=_in_order(seen, deployed.deployment, paths))
+    system = planned()
+    return system, replace(seen, paths=_in_order(seen, deployed.deployment, system))
 
 
 def _times_of_transfers(mapped: Valid) -> dict[str, int]:
@@ -296,22 +305,25 @@ def _raise_to_samples(
 
 
 def _in_order(
-    seen: MeasuredTimes, deployment: Deployment, paths: dict[str, tuple[TimedPath, ...]]
+    seen: MeasuredTimes, deployment: Deployment, system: TimedSystem
 ) -> dict[str, tuple[tuple[int | None, int, int], ...]]:
-    """The measured latencies of the paths of each app, in the order of the problem's; empty if
-    there are none."""
+    """The measured latencies of the paths of each app and of the chains that end in it, in the
+    order of the system's; empty if there are none."""
+    groups = {group.name: group for group in system.groups}
     latencies = {}
     for app in deployment.apps:
-        if app.name not in paths:  # it is in the background
+        if app.name not in groups:  # it is in the background
             continue
         measured = seen.paths.get(app.name, ())
-        by_ends = {
-            (path.source, path.sink): latency
-            for path, latency in zip(app.paths, measured, strict=False)
-        }
-        latencies[app.name] = tuple(
-            by_ends.get((path.source, path.sink), (None, 0, 0)) for path in paths[app.name]
-        )
+        told = [path for path in app.paths if path.kind != "part"]
+        by_ends: dict[tuple[str, str, str], tuple[int | None, int, int]] = {}
+        for path, latency in zip(told, measured, strict=False):
+            by_ends[path.kind, path.source, path.sink] = latency
+        group = groups[app.name]
+        wanted: list[tuple[str, str, str]] = []
+        wanted += [("path", path.source, path.sink) for path in group.paths]
+        wanted += [(chain.kind, chain.source, chain.sink) for chain in group.chains]
+        latencies[app.name] = tuple(by_ends.get(ends, (None, 0, 0)) for ends in wanted)
     return latencies
 
 
@@ -411,7 +423,7 @@ def _about_tightest(
     share, group, what, bound = max(tight, key=lambda t: t[0])
     yield f"{what.name(group)} is the tightest: {in_ms(bound)} of {in_ms(what.due)}"
     if what.chain is not None:
-        yield from _parts_of(problem, mapping.verdict.worst, what.chain)
+        yield from _parts_of(problem, mapping.verdict.worst, what.chain, bound)
         if share > 1:
             yield f"a deadline of {in_ms(bound)} would be met, and shorter periods help"
         return
@@ -422,17 +434,29 @@ def _about_tightest(
         yield f"a deadline of {in_ms(bound)} would be met{rival}"
 
 
-def _parts_of(problem: JointProblem, worst: WorstCases, chain: TimedChain) -> Iterator[str]:
-    """What the bound of an age is made of, along the way on which data can be oldest."""
+def _parts_of(
+    problem: JointProblem, worst: WorstCases, chain: TimedChain, bound: Fraction
+) -> Iterator[str]:
+    """What the bound of a chain is made of, along the way on which data can be oldest, or on which
+    news come first."""
     groups = {group.name: group for group in problem.groups}
-    told = [(way, age_terms(way, worst)) for way in chain.ways]
-    way, terms = max(((w, t) for w, t in told if t is not None), key=lambda each: sum(each[1]))
+    told = []
+    for way in chain.ways:
+        terms = chain_terms(chain, way, worst.paths)
+        if terms is not None:
+            told.append((sum(terms, start=Fraction(0)), way, terms))
+    pick = max if chain.kind == "age" else min
+    total, way, terms = pick(told, key=lambda each: each[0])
     for number, part in enumerate(way):
         path = groups[part.group].paths[part.path]
         line = f"  `{path.source} -> {path.sink}` takes {in_ms(terms[2 * number])}"
-        if part is not way[-1]:
+        if chain.kind == "reaction":
+            line += f", and its next release comes {in_ms(terms[2 * number + 1])} later"
+        elif part is not way[-1]:
             line += f", and its next token comes {in_ms(terms[2 * number + 1])} later"
         yield line
+    if bound < total:
+        yield f"  {in_ms(total)} in the worst phases: these are known, which saves the rest"
 
 
 def missed(verdict: MappingVerdict) -> Iterator[str]:

@@ -100,7 +100,7 @@ function tasksSection() {
   return made;
 }
 
-const pathName = (p) => (p.task ? `${shown(p.source)} \u2192 ${short(p.task)}` : several ? `frames of ${p.app}` : "whole frames");
+const pathName = (p) => (p.task ? `${p.kind === "path" ? "" : `${p.kind} `}${shown(p.source)} \u2192 ${short(p.task)}` : several ? `frames of ${p.app}` : "whole frames");
 
 function pathsSection() {
   const made = section("paths", "Latencies", "From the release of the newest data to the end of the task that needs it. A bound is proved for the mapped program: nothing measured may be above it.");

@@ -128,6 +128,8 @@ def _path_bounds(
             bound = PathBound(
                 path.source, path.sink, _up(path_held.bound), _up(path_held.due), path_held.met
             )
+            if path_held.chain is not None:
+                bound = replace(bound, kind=path_held.chain.kind)
             if n < len(latencies):
                 seen_ns, firings, missed = latencies[n]
                 bound = replace(bound, seen_ns=seen_ns, firings=firings, missed=missed)

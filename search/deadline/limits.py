@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from ...analysis.timing.chains import TimedChain, largest_age
-from ...analysis.timing.system import TimedPath
+from ...analysis.timing.system import TimedChain, TimedPath
 from ...analysis.timing.terms import WorstCases
 from ...targets.engines import crowded
 from .problem import Assignment, JointProblem, TaskGroup
@@ -128,9 +127,11 @@ class Held:
         return self.bound is not None and (self.due is None or self.bound <= self.due)
 
     def name(self, group: TaskGroup) -> str:
-        """The app, or its path."""
+        """The app, its path, or a chain that ends in it."""
         if self.path is None:
             return f"`{group.name}`"
+        if self.chain is not None and self.chain.kind == "reaction":
+            return f"the reaction `{self.path.source} -> {self.path.sink}`"
         return f"`{self.path.source} -> {self.path.sink}`"
 
 
@@ -140,9 +141,9 @@ def held(group: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
     for path, bound in zip(group.paths, worst.paths[group.name], strict=True):
         due = None if path.deadline is None else Fraction(path.deadline)
         found.append(Held(bound, due, path))
-    for chain in group.chains:
+    for chain, bound in zip(group.chains, worst.chains[group.name], strict=True):
         as_path = TimedPath(chain.source, chain.sink, (), chain.deadline)
-        found.append(Held(largest_age(chain, worst), chain.deadline, as_path, chain))
+        found.append(Held(bound, chain.deadline, as_path, chain))
     return tuple(found)
 
 

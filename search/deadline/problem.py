@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from ...analysis.timing.chains import TimedChain
-from ...analysis.timing.system import TimedBackground, TimedPath
+from ...analysis.timing.system import TimedBackground, TimedChain, TimedPath
 from ...model.mapping import Bands, Placement
 from ...model.platform import Platform
 from ...model.server import Server
@@ -179,7 +178,7 @@ class TaskGroup:
     channels: tuple[JointChannel, ...]
     paths: tuple[TimedPath, ...] = ()
     order: tuple[str, ...] = ()
-    #: Paths with deadlines that begin in other groups and end in this one.
+    #: Ages and reactions with deadlines that end in this group.
     chains: tuple[TimedChain, ...] = ()
 
     @property
@@ -358,7 +357,9 @@ def slowed(problem: JointProblem, factor: int) -> JointProblem:
     """The same groups so many times as seldom, under the same deadlines: bounds exist more often
     then.
     """
-    groups = (
-        replace(t, period_ns=factor * t.period_ns, deadline_ns=t.due_ns) for t in problem.groups
-    )
+    groups = []
+    for t in problem.groups:
+        chains = tuple(chain.slowed(factor) for chain in t.chains)
+        period_ns = factor * t.period_ns
+        groups.append(replace(t, period_ns=period_ns, deadline_ns=t.due_ns, chains=chains))
     return replace(problem, groups=tuple(groups))

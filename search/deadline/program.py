@@ -242,6 +242,7 @@ class _Program:
             team.priority,
             offset=0,
             paths=self.paths(team),
+            chains=team.chains,
         )
 
     def channels(self, group: TaskGroup) -> list[JointChannel]:

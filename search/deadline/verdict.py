@@ -86,7 +86,8 @@ def verdict(
     used = utilizations(problem, assignment)
     if patience is not None and max(used.values()) > 1:
         nothing = {t.name: (None,) * len(t.paths) for t in problem.groups}
-        worst = WorstCases(dict.fromkeys(nothing), dict(nothing))
+        chains = {t.name: (None,) * len(t.chains) for t in problem.groups}
+        worst = WorstCases(dict.fromkeys(nothing), dict(nothing), dict(chains))
     else:
         worst = worst_cases(timed(problem, assignment), patience=patience)
     guessed = {task.group for task in problem.tasks if task.estimated}

@@ -1,4 +1,4 @@
-"""The age of data that come through several apps: what a program measures, beside what is proved."""
+"""Ages of data and reactions over several apps: what a program measures, beside what is proved."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ task Plan {{ in t: int32   out c: int32   wcet 3 ms   python "code.py:plan" }}
 task Motor {{ in c: int32   wcet 1 ms   python "code.py:motor" }}
 app Robot {{
     deadline {due} from Left.cam to motor
+    reaction 150 ms from Left.cam to motor
     period 10 ms
     plan: Plan   motor: Motor
     {arrow}
@@ -69,21 +70,23 @@ def text(write: Write) -> Text:
     return written
 
 
-def age_of(document: dict[str, Any]) -> dict[str, Any]:
-    """What a report says of the age."""
-    (found,) = (p for p in document["apps"]["Robot"]["paths"] if p["source"] == "Left.cam")
-    assert found["task"] == "Robot.motor"
+def age_of(document: dict[str, Any], kind: str = "age") -> dict[str, Any]:
+    """What a report says of the age, or of the reaction."""
+    (found,) = (p for p in document["apps"]["Robot"]["paths"] if p["kind"] == kind)
+    assert (found["source"], found["task"]) == ("Left.cam", "Robot.motor")
     return dict(found)
 
 
-def bounded(flow: Path) -> tuple[int, dict[str, Any], str]:
-    """The exit status of `map`, what it says of the age, and its table with reasons."""
+def bounded(flow: Path, kind: str = "age") -> tuple[int, dict[str, Any], str]:
+    """The exit status of `map`, what it says of the age or the reaction, and its table with
+    reasons."""
     command = ["map", str(flow), "--platform", "board", "--no-measure", "--budget", "2s"]
     shown = CliRunner().invoke(app, [*command, "--explain"])
     done = CliRunner().invoke(app, [*command, "--json"])
     assert done.exit_code == shown.exit_code, done.stderr
     paths = json.loads(done.stdout)["groups"]["Robot"]["paths"]
-    (found,) = (p for p in paths if p["source"] == "Left.cam")
+    (found,) = (p for p in paths if p["kind"] == kind)
+    assert (found["source"], found["task"]) == ("Left.cam", "Robot.motor")
     return done.exit_code, dict(found), shown.stdout
 
 
@@ -106,12 +109,39 @@ def test_a_program_measures_the_age_of_data(text: Text, tmp_path: Path, arrow: s
     assert harness(out).returncode == 0
 
 
+@pytest.mark.parametrize("arrow", [DIRECT, OVER_ANOTHER])
+def test_a_program_measures_reactions(text: Text, tmp_path: Path, arrow: str) -> None:
+    """Each frame of 40 ms makes one, from the release of the frame before."""
+    out = build(text(arrow), tmp_path / "b")
+    assert "Reaction(left_cam, robot_motor" in (out / "main.py").read_text()
+    reaction = age_of(ran(out), "reaction")
+    assert 1 <= reaction["firings"] <= 39
+    assert reaction["latency_ms"]["p50"] >= 40
+
+
+def test_parts_of_ages_are_not_measured(text: Text, tmp_path: Path) -> None:
+    out = build(text(), tmp_path / "b")
+    assert "part(robot_from_left_look, robot_motor, newest=[0])" in (out / "main.py").read_text()
+    document = ran(out)
+    assert {path["kind"] for path in document["apps"]["Robot"]["paths"]} == {"age", "reaction"}
+
+
+def test_the_last_token_of_a_stream_does_not_get_older(text: Text, tmp_path: Path) -> None:
+    """Robot goes on for two frames of `Left`, which has ended: what it finds there says nothing."""
+    more = "scenario Modes { initial state all { run Left, Middle, Robot } }"
+    out = build(text(more=more), tmp_path / "b")
+    document = ran(out)
+    assert document["apps"]["Left"]["frames"] == 40
+    age = age_of(document)
+    assert 0 < age["firings"] <= 40 and age["latency_ms"]["max"] < 200
+
+
 def test_what_is_too_old_is_counted(text: Text, tmp_path: Path) -> None:
     out = build(text(due="25 ms"), tmp_path / "b")
     document = ran(out)
     age = age_of(document)
     assert 0 < age["deadline_misses"] <= age["firings"]
-    assert f"Left.cam -> motor {age['deadline_misses']} of {age['firings']}" in document["said"]
+    assert f"age Left.cam -> motor {age['deadline_misses']} of {age['firings']}" in document["said"]
     assert run(out, "--frames", "20", "--fail-on-miss").returncode == 1
 
 
@@ -119,8 +149,18 @@ def test_what_is_too_old_is_counted(text: Text, tmp_path: Path) -> None:
 def test_map_bounds_an_age(text: Text, arrow: str, longest: int) -> None:
     status, age, shown = bounded(text(arrow, due="100 ms"))
     assert status == 0 and age["met"] and age["deadline_ns"] == 100_000_000
-    assert "Left.cam -> motor" in shown
+    assert "age Left.cam -> motor" in shown
     assert 40 < age["latency_ns"] / 1e6 <= longest
+
+
+@pytest.mark.parametrize("arrow", [DIRECT, OVER_ANOTHER])
+def test_map_bounds_a_reaction(text: Text, arrow: str) -> None:
+    flow = text(arrow, due="100 ms")
+    _, age, _ = bounded(flow)
+    status, reaction, shown = bounded(flow, "reaction")
+    assert status == 0 and reaction["met"] and reaction["deadline_ns"] == 150_000_000
+    assert "reaction Left.cam -> motor" in shown
+    assert age["latency_ns"] < reaction["latency_ns"] <= 110_000_000
 
 
 def test_an_age_that_may_be_too_large_is_late(text: Text) -> None:
@@ -136,12 +176,52 @@ def test_a_reader_that_waits_for_each_token_has_no_bound(text: Text) -> None:
     assert status == 1 and age["latency_ns"] is None and not age["met"]
 
 
-def test_a_text_with_states_runs_without_measuring_ages(text: Text, tmp_path: Path) -> None:
-    out = build(text(more=STATES), tmp_path / "b")
-    assert "Age(" not in (out / "main.py").read_text()
-    assert run(out, "--frames", "8").returncode == 0
+def test_each_state_measures_its_ages(text: Text, tmp_path: Path) -> None:
+    """State two has no `Middle`: the way over it is there in the other state only."""
+    out = build(text(OVER_ANOTHER, more=STATES), tmp_path / "b")
+    assert (out / "main.py").read_text().count("Age(left") == 2
+    events = out / "events.txt"
+    events.write_text("10 Left turn\n16 Left turn\n26 Left turn\n32 Left turn\n")
+    document = ran(out, "--events", str(events))
+    entered = {name: state["entered"] for name, state in document["states"].items()}
+    assert entered["two"] >= 1
+    age, reaction = age_of(document), age_of(document, "reaction")
+    assert age["firings"] > 5 and reaction["firings"] > 0
+    # What lay in a mailbox during another state does not count.
+    assert age["latency_ms"]["p99"] < 250 and reaction["latency_ms"]["p99"] < 250
 
 
-def test_check_names_the_deadline(text: Text) -> None:
+def test_check_names_the_deadlines(text: Text) -> None:
     done = CliRunner().invoke(app, ["check", str(text())])
-    assert done.exit_code == 0 and "age            Left.cam to motor within 70 ms" in done.stdout
+    assert done.exit_code == 0
+    assert "age            Left.cam to motor within 70 ms" in done.stdout
+    assert "reaction       Left.cam to motor within 150 ms" in done.stdout
+
+
+def test_a_reaction_within_an_app(write: Write, tmp_path: Path) -> None:
+    """From its own source: an event waits for the next release."""
+    flow = write("""
+task Cam { out f: int32   wcet 1 ms   python "code.py:cam" }
+task Motor { in c: int32   wcet 1 ms   python "code.py:motor" }
+app Robot { period 20 ms   reaction 30 ms from cam to motor   cam: Cam   motor: Motor
+            cam -> motor }
+platform board { cpu core[2] scheduler fixed_priority }
+""")
+    (flow.parent / "code.py").write_text("def cam(): return 7\ndef motor(c): pass\n")
+    command = ["map", str(flow), "--platform", "board", "--no-measure", "--budget", "1s", "--json"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.stderr
+    paths = json.loads(done.stdout)["groups"]["Robot"]["paths"]
+    (found,) = (p for p in paths if p["kind"] == "reaction")
+    assert found["latency_ns"] == 22_000_000 and found["met"]
+    out = build(flow, tmp_path / "b")
+    report = out / "r.json"
+    assert run(out, "--frames", "20", "--report", str(report)).returncode == 0
+    reaction = age_of_robot(json.loads(report.read_text()))
+    assert reaction["firings"] == 19 and reaction["latency_ms"]["p50"] >= 20
+
+
+def age_of_robot(document: dict[str, Any]) -> dict[str, Any]:
+    """The reaction that a report of the app alone has."""
+    (found,) = (p for p in document["apps"]["Robot"]["paths"] if p["kind"] == "reaction")
+    return dict(found)

@@ -86,6 +86,8 @@ class Seen:
 
     responses: dict[str, tuple[Time, int]]
     latencies: dict[tuple[str, int], tuple[Time, int]]
+    #: When each firing of a task has started and ended, counted through all iterations.
+    firings: dict[tuple[str, int], tuple[Time, Time]] = field(default_factory=dict)
 
 
 def play(system: TimedSystem, run: Run) -> Seen:
@@ -120,10 +122,21 @@ def whole(time: Time) -> Time:
 class _Task:
     """What the firings of a task need and make; `ins` and `outs` have a channel and its rates."""
 
-    __slots__ = ("app", "firings", "ins", "outs", "parts", "paths", "phases", "sink", "source")
+    __slots__ = (
+        "app",
+        "firings",
+        "ins",
+        "name",
+        "outs",
+        "parts",
+        "paths",
+        "phases",
+        "sink",
+        "source",
+    )
 
-    def __init__(self, app: _App, firings: int) -> None:
-        self.app, self.firings = app, firings
+    def __init__(self, app: _App, name: str, firings: int) -> None:
+        self.app, self.name, self.firings = app, name, firings
         self.ins: list[tuple[_Channel, Sequence[int]]] = []
         self.outs: list[tuple[_Channel, Sequence[int]]] = []
         self.paths: list[tuple[int, _Task, Sequence[int]]] = []
@@ -182,6 +195,7 @@ class _Worker:
     done: int = 0
     parts: list[Time] | None = None
     came: Time = 0
+    began: Time = 0
     ended: Time | None = None
     endless: Iterator[list[Time]] | None = None
     server: _Server | None = None
@@ -272,7 +286,7 @@ class _Playing:
         app = self.apps[group.name]
         own: dict[str, _Task] = {}
         for t in group.tasks:
-            task = own[t.name] = _Task(app, t.firings)
+            task = own[t.name] = _Task(app, t.name, t.firings)
             task.parts = _again_and_again(self.run.times[t.name], len(t.wcet))
         for c in group.channels:
             channel = _Channel(c)
@@ -409,7 +423,7 @@ class _Playing:
             if channel.room is not None:
                 channel.room -= rates[k]
         task.app.begun = max(task.app.begun, firing.iteration)
-        w.parts = next(task.parts)
+        w.parts, w.began = next(task.parts), self.now
         if self.fifo[w.processor] or w.ended != self.now:  # else it keeps its turn
             w.came = self.now
         return True
@@ -459,6 +473,8 @@ class _Playing:
                 channel.room += rates[k]
         for channel, rates in task.outs:
             channel.tokens += rates[k]
+        number = firing.iteration * task.firings + k
+        self.seen.firings[task.name, number] = w.began, self.now
         self._note(firing)
 
     def _note(self, firing: _Firing) -> None:

@@ -273,7 +273,7 @@ def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
 
 def crowded(problem: JointProblem, assignment: Assignment) -> bool:
     """Would a pool hold too many engines?"""
-    return any(Engines().broken(problem, assignment, WorstCases({}, {})))
+    return any(Engines().broken(problem, assignment, WorstCases({}, {}, {})))
 
 
 def everything(problem: JointProblem) -> list[Assignment]:

@@ -201,10 +201,12 @@ def test_engines_of_the_background_count() -> None:
         Platform("board", pools, (), "", None), (), (), (), {}, (), background=(back,)
     )
     nothing = Assignment((), (), ())
-    (broken,) = Engines().broken(problem, nothing, WorstCases({}, {}))
+    (broken,) = Engines().broken(problem, nothing, WorstCases({}, {}, {}))
     assert "more engines" in broken.reason
     one = replace(back, engines=("dla",))
-    assert not [*Engines().broken(replace(problem, background=(one,)), nothing, WorstCases({}, {}))]
+    assert not [
+        *Engines().broken(replace(problem, background=(one,)), nothing, WorstCases({}, {}, {}))
+    ]
 
 
 def test_a_place_in_the_order_of_a_device_is_refused(write: Write) -> None:

@@ -207,7 +207,10 @@ def test_a_failure_is_made_small_and_told_in_python(monkeypatch: pytest.MonkeyPa
         for g in system.groups:
             alone = tuple(w for w in system.workers if w.sequence[0].group == g.name)
             groups |= worst_cases(replace(system, groups=(g,), workers=alone)).groups
-        return WorstCases(groups, {g.name: (None,) * len(g.paths) for g in system.groups})
+        nothing = {g.name: () for g in system.groups}
+        return WorstCases(
+            groups, {g.name: (None,) * len(g.paths) for g in system.groups}, dict(nothing)
+        )
 
     monkeypatch.setattr(bound_failures, "worst_cases", forgetful)
     failures: list[Failure] = []
