@@ -124,10 +124,12 @@ def _print_comparison(ran: FinishedRun) -> None:
         print(f"\n{_table_of_bounds(ran.bounded)}")
         above = [b.name for b in ran.bounded if b.exceeded]
         if above:
-            print(
-                f"above its bound: {', '.join(above)}; the times that the bound assumes were too"
-                " short"
-            )
+            reason = "the times that the bound assumes were too short"
+            skipped = dict(each for b in ran.bounded if b.exceeded for each in b.skipped)
+            if skipped:
+                frames = ", ".join(f"{number} of {app}" for app, number in skipped.items())
+                reason += f", or data are older since frames were skipped ({frames})"
+            print(f"above its bound: {', '.join(above)}; {reason}")
     if ran.slower:
         print()
     for slower in ran.slower[:MOST_SLOWER]:

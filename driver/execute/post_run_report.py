@@ -29,12 +29,14 @@ class Slower:
 @dataclass(frozen=True, slots=True)
 class Bounded:
     """The longest latency of a run beside its bound, of an app, a path, an age or a reaction, by
-    its `name`; times in ns."""
+    its `name`; times in ns. `skipped` are the frames that apps have skipped, which bounds of ages
+    and reactions do not count."""
 
     name: str
     bound_ns: int
     deadline_ns: int | None
     longest_ns: int
+    skipped: tuple[tuple[str, int], ...] = ()
 
     @property
     def exceeded(self) -> bool:
@@ -86,4 +88,7 @@ def _bounded(built: Built, ran: MeasuredRun) -> Iterator[Bounded]:
         for path in group.paths:
             seen = app.paths.get((path.kind, path.source, path.task))
             if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
-                yield Bounded(path.name, path.latency_ns, path.deadline_ns, seen.max_ns)
+                skipped: tuple[tuple[str, int], ...] = ()
+                if path.kind != "path":
+                    skipped = tuple((n, a.skipped) for n, a in ran.apps.items() if a.skipped)
+                yield Bounded(path.name, path.latency_ns, path.deadline_ns, seen.max_ns, skipped)

@@ -178,7 +178,7 @@ def ran(**means_us: float) -> MeasuredRun:
     tasks = {
         f"A.{n}": RanTask(("core",), 100, 0, round(us * 1000), 0, 0.0) for n, us in means_us.items()
     }
-    app = RanApp(100, 0, 1.0, None, 0, latency(2.0), {("A.make", "A.show"): latency(3.5)})
+    app = RanApp(100, 0, 1.0, None, 0, latency(2.0), {("path", "A.make", "A.show"): latency(3.5)})
     return MeasuredRun(None, 0, "", {"A": app}, tasks, {}, {})
 
 
@@ -202,15 +202,16 @@ def test_bounds_stand_beside_what_was_seen() -> None:
     group = GroupBound("A", 5_000_000, None, True, False, paths=(path,))
     found = bounded(built(Mapping("host", (), groups=(group,))), ran())
     assert found == (
-        Bounded("A", "", 5_000_000, None, 2_000_000), Bounded("A.show", "A.make", 3_000_000, 4_000_000, 3_500_000)
-    )  # fmt: skip
+        Bounded("A", 5_000_000, None, 2_000_000),
+        Bounded("A.make -> show", 3_000_000, 4_000_000, 3_500_000),
+    )
     assert [b.exceeded for b in found] == [False, True]
 
 
 def test_bounds_that_were_exceeded_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     found = (
-        Bounded("A", "", 5_000_000, None, 2_000_000),
-        Bounded("A.b", "A.a", 3_000_000, 4_000_000, 3_500_000),
+        Bounded("A", 5_000_000, None, 2_000_000),
+        Bounded("A.a -> b", 3_000_000, 4_000_000, 3_500_000),
     )
     _print_comparison(running.FinishedRun(built(Mapping("host", ())), 0, bounded=found))
     assert (
@@ -223,6 +224,17 @@ A.a -> b        3.00        3.50         4.00
 above its bound: A.a -> b; the times that the bound assumes were too short
 """
     )
+
+
+def test_skipped_frames_are_named_where_data_are_too_old(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = (Bounded("age A.a -> b", 3_000_000, 4_000_000, 3_500_000, (("A", 2),)),)
+    _print_comparison(running.FinishedRun(built(Mapping("host", ())), 0, bounded=found))
+    assert (
+        "above its bound: age A.a -> b; the times that the bound assumes were too short, or data"
+        " are older since frames were skipped (2 of A)\n"
+    ) in capsys.readouterr().out
 
 
 def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
