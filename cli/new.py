@@ -25,32 +25,54 @@ def new(
             "--kit",
             help=(
                 "Also a Dockerfile, a systemd unit, a recipe for GitHub Actions; beside a .flow"
-                " text only these."
+                " text only these. Of an app with open ends as --service."
+            ),
+        ),
+    ] = False,
+    service: Annotated[
+        bool,
+        typer.Option(
+            "--service",
+            help=(
+                "An app with open ends as a web service: ASGI application, load test, Dockerfile,"
+                " systemd unit, compose file; beside a .flow text only these."
             ),
         ),
     ] = False,
 ) -> int:
     """Write a working starter: a .flow text, its tasks, what to try."""
     texts = sorted(p.stem for p in directory.glob("*.flow")) if directory.is_dir() else []
-    if kit and texts:
-        files = _kit_beside(directory, _only_text(directory, texts))
+    if (kit or service) and texts:
+        files = _kit_beside(directory, _only_text(directory, texts), service)
     else:
-        files = _starter(directory, kit)
+        files = _starter(directory, kit, service)
     for path, text in files.items():
         replace(directory / path, text)
     print(f"{directory}: {', '.join(files)}")
     if not texts:
-        new_text = directory / f"{_name_for(directory)}.flow"
-        print(f"try: flowc run {shlex.quote(str(new_text))} --frames 5")
+        new_text = shlex.quote(str(directory / f"{_name_for(directory)}.flow"))
+        after = "--frames 5"
+        if service:
+            after = f"; then see {shlex.quote(str(directory / 'README.md'))}"
+        print(f"try: flowc {'test' if service else 'run'} {new_text} {after}".replace(" ;", ";"))
     return 0
 
 
-def _kit_beside(directory: Path, text: str) -> dict[str, str]:
+def _kit_beside(directory: Path, text: str, as_service: bool) -> dict[str, str]:
     """The files that deploy a text that is there. Raises Errors."""
+    from ..driver.text.check import check
     from ..model.diagnostic import listed
-    from ..templates import kit
+    from ..templates import kit, service_kit
 
-    files = kit(text)
+    checked = check(directory / f"{text}.flow")
+    if as_service:
+        checked.require()
+    apps = checked.system.apps if checked.ok else ()
+    opened = [app.name for app in apps if any(task.border for task in app.tasks)]
+    if as_service and not opened:
+        message = f"no app of `{text}.flow` has open ends, which requests go in and out of"
+        raise _refusal(message, "give one an `in` and an `out`, or write a kit with --kit")
+    files = service_kit(text, opened[0]) if opened else kit(text)
     there = [path for path in files if (directory / path).exists()]
     if there:
         message = f"`{directory}` has {listed(there)} already"
@@ -58,13 +80,15 @@ def _kit_beside(directory: Path, text: str) -> dict[str, str]:
     return files
 
 
-def _starter(directory: Path, with_kit: bool) -> dict[str, str]:
+def _starter(directory: Path, with_kit: bool, as_service: bool) -> dict[str, str]:
     """The files of a new app. Raises Errors."""
-    from ..templates import kit, starter
+    from ..templates import kit, service_starter, starter
 
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise _refusal(f"`{directory}` is not empty", "choose a new directory")
     name = _name_for(directory)
+    if as_service:
+        return service_starter(name)
     return starter(name) | kit(name) if with_kit else starter(name)
 
 

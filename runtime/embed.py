@@ -15,9 +15,10 @@ from concurrent.futures import Future
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from . import ends
-from .ends import Closed, Failed
+from .ends import Closed, Failed, Skipped
 from .failures import Failure, describe
 from .lifecycle import DRAIN, execute
+from .metrics import Collector, Family, families
 from .open_ports import LOOK, Ends, listed
 from .parameters import give
 from .program import Program
@@ -25,7 +26,7 @@ from .report import report
 from .run import Run
 from .tokens import TaskError
 
-__all__ = ["Closed", "Ends", "Failed", "Running"]
+__all__ = ["Closed", "Collector", "Ends", "Failed", "Running", "Skipped"]
 
 
 class Running:
@@ -36,7 +37,7 @@ class Running:
     """
 
     #: What calls raise: of this copy of the runtime, as every build has its own.
-    Closed, Failed = ends.Closed, ends.Failed
+    Closed, Failed, Skipped = ends.Closed, ends.Failed, ends.Skipped
 
     def __init__(
         self,
@@ -149,12 +150,25 @@ class Running:
         self._running.interrupts = 1
 
     def report(self) -> Dict[str, Any]:
-        """What was measured so far: the document of `flowc run --json`."""
+        """What was measured so far: the document of `flowc run --json`. Its `status` is 1 once the
+        program has failed."""
         self._require_here()
         if self._thread.is_alive():
             running = self._running
             running.seconds = (time.perf_counter_ns() - running.begin) / 1e9
-        return report(self._program)
+        return report(self._program, status=int(self._running.failure is not None))
+
+    def metrics(self) -> List[Family]:
+        """Counters and gauges of what was done so far, for a monitoring system. A `Collector` of
+        `metrics.py` gives them to `prometheus_client`."""
+        self._require_here()
+        return families(self._program, self._ends, self.alive)
+
+    @property
+    def alive(self) -> bool:
+        """Does the program run, and has it not failed? Then it takes what is put in."""
+        running = not self._running.strayed and self._thread.is_alive()
+        return running and self._running.failure is None
 
     def __enter__(self) -> Running:
         return self

@@ -44,6 +44,10 @@ class Failed(RuntimeError):
         self.reason, self.details = failure.reason, failure.details
 
 
+class Skipped(Failed):
+    """A frame was left out since a task has failed in it (`on error skip`); the program goes on."""
+
+
 def forked() -> Failed:
     """What is raised in a process that was forked while the program ran."""
     return Failed(Failure("", "", None, FORKED % os.getppid()))

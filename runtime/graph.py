@@ -7,13 +7,14 @@ import threading
 from collections import deque
 from fractions import Fraction
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from .channel import Channel, EndOfStream, Turnstile
 from .code import Code
 from .tokens import Port
 
 if TYPE_CHECKING:
+    from .failures import Failure
     from .run import Run
     from .scenario import Change
     from .select import Pick
@@ -291,7 +292,10 @@ class App:
         self.last_end = 0
         #: Frames that were finished without a part that has failed.
         self.skipped = 0
-        self._holes: Set[int] = set()
+        #: Of frames under way: why something of them is left out (None: since another thing is).
+        self._holes: Dict[int, Optional[Failure]] = {}
+        #: Who is told of a frame that has ended without a part, and of the reason.
+        self.told: Optional[Callable[[int, Optional[Failure]], None]] = None
         self._enders = 0
         self._starts: Dict[int, int] = {}
         self._missing: Dict[int, int] = {}
@@ -538,10 +542,10 @@ class App:
         """Deadlines that were missed, of frames and of paths."""
         return self.misses + sum(path.misses for path in self.paths)
 
-    def skip(self, iteration: int) -> None:
+    def skip(self, iteration: int, failure: Optional[Failure] = None) -> None:
         """Something of that frame is left out."""
         with self._lock:
-            self._holes.add(iteration)
+            self._holes[iteration] = self._holes.get(iteration) or failure
 
     def ended(self, iteration: int, time_ns: int) -> None:
         """One sink has finished that frame."""
@@ -555,11 +559,14 @@ class App:
             self._ended += 1
             if self.run.tracer is not None:
                 self.run.tracer.frame(self, iteration, begin, time_ns)
-            if iteration in self._holes:
-                self._holes.discard(iteration)
-                self.skipped += 1
-            else:
+            complete = iteration not in self._holes
+            failure = self._holes.pop(iteration, None)
+            if complete:
                 self._finished(time_ns, (latency,))
+            else:
+                self.skipped += 1
+        if not complete and self.told is not None:
+            self.told(iteration, failure)
 
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
         while self.awaited and self.awaited[0][0] < self._ended:

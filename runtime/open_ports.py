@@ -17,7 +17,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequenc
 
 import numpy as np
 
-from .ends import Closed, Failed, Inlet, Outlet, forked
+from .ends import Closed, Failed, Inlet, Outlet, Skipped, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .run import Run
@@ -32,6 +32,8 @@ LOOK = 0.05
 Tokens = Dict[str, np.ndarray]
 #: What was put in together, who waits for the answer, and when it came.
 Offer = Tuple[Tokens, Optional["Future[Any]"], int]
+#: Who asked, and the answer.
+Answer = Tuple["Future[Any]", Any]
 
 
 class _Answer(Future):  # type: ignore[type-arg]  # which Python 3.8 cannot write
@@ -83,6 +85,9 @@ class Ends:
         self._made: Dict[str, Deque[Tuple[int, np.ndarray]]] = {n: deque() for n in self._outlets}
         self._asked: Deque[Optional[Future[Any]]] = deque()
         self._answered = 0
+        #: Frames that have no answer, and why.
+        self._left_out: Dict[int, Optional[Failure]] = {}
+        app.told = self._leave_out
         self._why_not = "the program has not begun"
         self._ended = self._stopped = self._left = self._finished = False
         #: Was a caller told that the program has failed?
@@ -165,6 +170,19 @@ class Ends:
     def has_ends(self) -> bool:
         """Is there any?"""
         return bool(self._inlets or self._outlets)
+
+    @property
+    def inputs(self) -> Dict[str, Tuple[np.dtype[Any], Tuple[int, ...]]]:
+        """The type of numbers and the shape of a token that each `in` takes."""
+        ports = {name: task.outputs[0] for name, task in self._inlets.items()}
+        return {name: (port.dtype, port.shape) for name, port in ports.items()}
+
+    @property
+    def waiting(self) -> int:
+        """Tokens that were put in and that the program has not taken yet."""
+        with self._lock:
+            inside = sum(len(tokens) for tokens in self._waiting.values())
+            return inside + sum(len(tokens) for tokens, _, _ in self._lobby)
 
     @property
     def takes(self) -> bool:
@@ -331,12 +349,7 @@ class Ends:
                     self._made[name].append((_line()[1], token))
                     answers = self._hand_out()
                 self._ready.notify_all()
-            for future, answer in answers:  # not under the lock: others' functions may be called
-                if answer is None:
-                    reason = "a frame of app %s was left out" % self._app.name
-                    future.set_exception(Failed(Failure("", "", None, reason)))
-                else:
-                    future.set_result(answer)
+            _answer(answers)
             with self._lock:
                 wait_in_worker(
                     self._taken,
@@ -345,33 +358,54 @@ class Ends:
 
         return give
 
-    def _hand_out(self) -> List[Tuple[Future[Any], Any]]:
-        """Frames that all outlets have come to, to who asked for them or to `get`; None for a frame
-        that is missing."""
-        answers: List[Tuple[Future[Any], Any]] = []
-        made = list(self._made.values())
-        while all(made):
-            number = max(m[0][0] for m in made)
-            if any(m[0][0] < number for m in made):  # it was left out on the way to another outlet
-                for m in made:
-                    while m and m[0][0] < number:
-                        m.popleft()
-                continue
-            frame = {name: m.popleft()[1] for name, m in self._made.items()}
-            while self._asked and self._answered < number:
-                missing = self._asked.popleft()
-                self._answered += 1
-                if missing is not None:
-                    answers.append((missing, None))
+    def _leave_out(self, iteration: int, failure: Optional[Failure]) -> None:
+        """A frame has ended without a part: what has not come out of it will not come."""
+        if self._why_not:
+            return
+        per_iteration = next(iter(self._outlets.values())).per_iteration
+        with self._lock:
+            for number in range(iteration * per_iteration, (iteration + 1) * per_iteration):
+                if number >= self._answered and not self._is_made(number):
+                    self._left_out[number] = failure
+            answers = self._hand_out()
+            self._ready.notify_all()
+        _answer(answers)
+
+    def _is_made(self, number: int) -> bool:
+        """Have all outlets come to that frame?"""
+        return all(any(n == number for n, _ in made) for made in self._made.values())
+
+    def _hand_out(self) -> List[Answer]:
+        """Frames that all outlets have come to, in order, to who asked for them or to `get`; an
+        error for a frame that is left out."""
+        answers: List[Answer] = []
+        while True:
+            number = self._answered
+            left_out = number in self._left_out
+            if not left_out and not all(m and m[0][0] == number for m in self._made.values()):
+                return answers
+            self._answered += 1
             future = self._asked.popleft() if self._asked else None
-            self._answered = number + 1
-            if future is None:
+            frame = {}
+            for name, made in self._made.items():
+                if made and made[0][0] == number:
+                    frame[name] = made.popleft()[1]
+            if left_out:
+                failure = self._left_out.pop(number)
+                if future is not None:
+                    answers.append((future, self._skipped(failure)))
+            elif future is None:
                 for name, token in frame.items():
                     self._results[name].append(token)
-                continue
-            answer = frame if len(frame) > 1 else next(iter(frame.values()))
-            answers.append((future, answer))
-        return answers
+            else:
+                answers.append((future, frame if len(frame) > 1 else next(iter(frame.values()))))
+
+    def _skipped(self, failure: Optional[Failure]) -> Skipped:
+        """What the answer to a frame that is left out raises."""
+        if failure is None:
+            reason = "a frame of app %s was left out" % self._app.name
+            failure = Failure(self._app.name, "", None, reason)
+        return Skipped(failure)
 
     def _no_answers(self) -> str:
         """Why the n-th result is not the answer to the n-th token; empty where it is."""
@@ -395,6 +429,15 @@ class Ends:
             channels = [c for c in self._app.channels if c.source in news and not c.delay]
             news = [c.destination for c in channels if c.destination not in reached]
         return reached
+
+
+def _answer(answers: Sequence[Answer]) -> None:
+    """Tell those who asked. Not under a lock: others' functions may be called."""
+    for future, answer in answers:
+        if isinstance(answer, Skipped):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
 
 
 # -- waiting, and what is put in -------------------------------------------------------------------

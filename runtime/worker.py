@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .run import Run
 
 
+#: So many failures of a task are told, all are counted.
+MOST_TOLD = 20
+
+
 class Worker(threading.Thread, Waiter):
     """Runs one static order."""
 
@@ -322,13 +326,16 @@ class Worker(threading.Thread, Waiter):
         if task.on_error == "stop" or not isinstance(error, Exception):
             run.fail(failure)
             raise Stopped from None
+        told = task.failed < MOST_TOLD
         task.failed += group
+        what = "it begins anew" if task.on_error == "restart" else "its frame is skipped"
+        if told and task.failed >= MOST_TOLD:
+            what += "; more failures of this task are only counted"
+        if told:
+            run.speak("%s; %s" % (failure, what))
         if task.on_error == "restart":
-            run.say("%s; it begins anew" % failure)
             self._restart(task, firing)
-        else:
-            run.say("%s; its frame is skipped" % failure)
-        return self._holes(task, firing, group, iteration)
+        return self._holes(task, firing, group, iteration, failure)
 
     def _restart(self, task: Task, firing: int) -> None:
         """The task begins anew. Raises Stopped where it cannot."""
@@ -341,9 +348,16 @@ class Worker(threading.Thread, Waiter):
             run.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
             raise Stopped from None
 
-    def _holes(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+    def _holes(
+        self,
+        task: Task,
+        firing: int,
+        group: int,
+        iteration: int,
+        failure: Optional[Failure] = None,
+    ) -> List[Hole]:
         """What a firing makes that fails, or that is left out."""
-        task.app.skip(iteration)
+        task.app.skip(iteration, failure)
         if self._of_run.recorder is not None:
             self._of_run.recorder(task, firing, group, None, None)
         return [Hole(p.rate(firing) * group) for p in task.outputs]

@@ -4,10 +4,19 @@ needs there."""
 from __future__ import annotations
 
 import configparser
+import json
+import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import flowc
@@ -155,3 +164,125 @@ def test_networks_need_the_library_that_they_were_built_with(
     else:
         assert requirements(directory) == ["numpy>=1.17.3", "cuda-python  # or PyCUDA"]
         assert "# TensorRT 10.3: NVIDIA's package" in (directory / "requirements.txt").read_text()
+
+
+# -- services --------------------------------------------------------------------------------------
+SERVICE = {*KIT, "compose.yml", "service.py", "load.py"}
+OPEN = """
+task Half { in x: float32[3]   out y: float32[3]   python "t.py:half" }
+app Small { in x: float32[3]   out y: float32[3]   half: Half   x -> half -> y }
+"""
+
+
+def test_a_service_comes_with_a_starter_or_beside_a_text_with_open_ends(tmp_path: Path) -> None:
+    assert new(str(tmp_path / "My_App"), "--service")[0] == 0
+    own = {"My_App.flow", "tasks.py", "README.md", "my-app.service"}
+    assert names(tmp_path / "My_App") == own | SERVICE
+    for word in ("--service", "--kit"):
+        there = tmp_path / word
+        there.mkdir()
+        (there / "small.flow").write_text(OPEN)
+        (there / "t.py").write_text("def half(x): return x / 2\n")
+        assert new(str(there), word)[0] == 0
+        assert names(there) == {"small.flow", "t.py", "small.service", *SERVICE}
+        assert "opt/small/small" in (there / "small.service").read_text()
+
+
+def test_a_text_without_open_ends_is_no_service(tmp_path: Path) -> None:
+    (tmp_path / "a.flow").write_text('task T { out x: int32   c "t.c:t" }\napp A { t: T }\n')
+    (tmp_path / "t.c").write_text("void t(int *x) { *x = 1; }\n")
+    status, _, stderr = new(str(tmp_path), "--service")
+    assert status == 1 and "F604" in stderr and "no app of `a.flow` has open ends" in stderr
+    (tmp_path / "a.flow").write_text("app A {")
+    assert new(str(tmp_path), "--service")[0] == 1
+    assert names(tmp_path) == {"a.flow", "t.c"}
+
+
+@contextmanager
+def served(project: Path, **environment: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address of a service that runs, and its process."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "service:app", "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, "--log-level", "warning"], cwd=project, env={**os.environ, **environment}
+    )
+    try:
+        until = time.monotonic() + HANGS
+        while True:
+            try:
+                if asked(f"http://127.0.0.1:{port}/ready")[0] == 200:
+                    break
+            except OSError:
+                pass
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        process.kill()
+        process.wait(HANGS)
+
+
+def asked(url: str, body: bytes | None = None, kind: str = "application/json") -> tuple[int, bytes]:
+    """Status and answer of a request."""
+    request = urllib.request.Request(url, body, {"Content-Type": kind})
+    try:
+        with urllib.request.urlopen(request, timeout=HANGS) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A service that is built."""
+    folder = tmp_path_factory.mktemp("service") / "service"
+    assert new(str(folder), "--service")[0] == 0
+    flowc.build(folder / "service.flow", folder / "build" / "service", measure=False)
+    return folder
+
+
+def test_a_service_answers_each_request_by_itself(project: Path) -> None:
+    light, dark = bytes([9]) * (48 * 64), bytes(48 * 64)
+    with served(project, MOST_BYTES="20000") as (url, _):
+        assert asked(f"{url}/Service", light, "application/octet-stream") == (200, b"[9.0,0.0]")
+        given = json.dumps({"image": [[9] * 64] * 48}).encode()
+        assert asked(f"{url}/Service", given) == (200, b"[9.0,0.0]")
+        status, said = asked(f"{url}/Service", dark, "application/octet-stream")
+        assert status == 422 and json.loads(said) == {"error": "ValueError: the image is dark"}
+        for wrong in (b"{", b"[]", b'{"image": 3}', b'{"picture": 3}', b'{"image": "x"}'):
+            assert asked(f"{url}/Service", wrong)[0] == 400
+        assert asked(f"{url}/Service", bytes(7), "application/octet-stream")[0] == 400
+        assert asked(f"{url}/Service", bytes(30_000))[0] == 413
+        assert asked(f"{url}/Other", light)[0] == 404 and asked(f"{url}/Other")[0] == 404
+        assert asked(f"{url}/health") == (200, b"ok")
+        metrics = asked(f"{url}/metrics")[1].decode()
+        assert 'flowc_skipped_total{app="Service"} 1.0' in metrics
+        assert 'requests_total{status="200"} 2.0' in metrics and "flowc_up 1.0" in metrics
+
+
+def test_a_service_under_load_ends_without_losing_a_request(project: Path) -> None:
+    """The load test sends a bad request in ten; SIGTERM comes while others are under way."""
+    with served(project) as (url, process):
+        load = [sys.executable, "load.py", f"{url}/Service", "--callers", "8", "--seconds", "1"]
+        done = subprocess.run(
+            load, cwd=project, capture_output=True, text=True, timeout=HANGS, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"^200: \d+\n400: \d+\n", done.stdout)
+        light = bytes([9]) * (48 * 64)
+        with ThreadPoolExecutor(8) as pool:
+            kinds = ["application/octet-stream"] * 200
+
+            def one(kind: str) -> object:
+                try:
+                    return asked(f"{url}/Service", light, kind)
+                except OSError:
+                    return "refused"  # it came after the end, and was not taken
+
+            answers = pool.map(one, kinds)
+            process.terminate()
+            found = set(answers)
+        assert found <= {(200, b"[9.0,0.0]"), "refused"}
+        process.wait(HANGS)

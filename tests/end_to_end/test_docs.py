@@ -27,7 +27,7 @@ NAME = re.compile(r"(?://|#) (\w+\.\w+)\n")
 #: How many blocks of Python each page has: those that the tests below run.
 RUN = {
     "analysis": 1,
-    "embedding": 5,
+    "embedding": 6,
     "fmu": 1,
     "language": 2,
     "robots": 3,
@@ -99,9 +99,16 @@ def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "app Other { t: T   s: S   t -> s }\n"
     )
     (tmp_path / "other.py").write_text("def one(): return 1\n\n\ndef none(x): pass\n")
-    for flow in ("service.flow", "other.flow"):
+    (tmp_path / "strict.flow").write_text(
+        'task T { in x: uint8   out y: uint8   on error skip   python "strict.py:bright" }\n'
+        "app Strict { in x: uint8   out y: uint8   t: T   x -> t -> y }\n"
+    )
+    (tmp_path / "strict.py").write_text(
+        "def bright(x):\n    if not x: raise ValueError('the image is dark')\n    return x\n"
+    )
+    for flow in ("service.flow", "other.flow", "strict.flow"):
         store_profile(Path(flow))
-    open_it, alone, ask, without_ends = scripts("embedding")
+    open_it, alone, ask, without_ends, skipped = scripts("embedding")
     exec(open_it, {})
     exec(
         alone.replace("/opt/programs", str(tmp_path / "build")),
@@ -109,8 +116,12 @@ def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     exec(ask, {})
     exec(without_ends, {"flowc": flowc})
-    first, second, third, report = capsys.readouterr().out.splitlines()
+    with flowc.open("strict.flow") as service:
+        exec(skipped, {"service": service, "image": 0})
+        exec(skipped, {"service": service, "image": 7})
+    first, second, third, report, dark, light = capsys.readouterr().out.splitlines()
     assert (first, second, third) == ("1.0", "1.0", "100 0.0")
+    assert (dark, light) == ("ValueError: the image is dark", "7")
     assert "Other" in report
 
 

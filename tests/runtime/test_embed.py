@@ -722,3 +722,63 @@ def test_a_text_is_built_when_it_is_opened(
     with flowc.open(flow, platform="two") as running:
         np.testing.assert_array_equal(running.ask(image(3)).result(HANGS), plain(image(3)))
     assert (tmp_path / "build" / "app" / "__init__.py").is_file()
+
+
+SKIPPING = (
+    TYPES
+    + """
+task Strict { in x: float32[4, 3]   out y: Row   on error skip   python "t.py:total" }
+app Service {
+    in image: Image   out sum: Row   out half: float32[4, 3]
+    halve: Halve   strict: Strict
+    image -> halve -> strict -> sum
+    halve -> half
+}
+"""
+)
+
+
+@pytest.mark.parametrize("pins", ["", "mapping on two { Service.strict -> core[1] }"])
+def test_a_request_that_is_skipped_says_why_without_another_one(
+    write: Write, tmp_path: Path, pins: str
+) -> None:
+    """A frame that one outlet gets, and the other one does not, has no answer."""
+    out = build(write(SKIPPING + pins, t_py=TASKS), tmp_path / "b", platform="two")
+    good, bad = np.full((4, 3), 2, np.uint8), np.full((4, 3), 154, np.uint8)
+    with flowc.open(out) as running:
+        for _ in range(3):
+            with pytest.raises(running.Skipped) as raised:
+                running.ask(bad).result(timeout=HANGS)
+            assert raised.value.task == "Service.strict"
+            assert raised.value.reason == "ValueError: no luck with 77"
+            assert isinstance(raised.value, running.Failed)
+            assert running.ask(good).result(timeout=HANGS)["sum"].tolist() == [4, 4, 4]
+            assert running.alive
+        assert running.report()["apps"]["Service"]["skipped"] == 3
+    assert not running.alive and running.report()["status"] == 0
+
+
+def test_requests_that_are_skipped_spoil_no_others(write: Write, tmp_path: Path) -> None:
+    out = build(write(SKIPPING, t_py=TASKS), tmp_path / "b", platform="two")
+    values = [154 if number % 3 == 1 else number % 50 for number in range(300)]
+    with flowc.open(out) as running, ThreadPoolExecutor(16) as pool:
+
+        def told(value: int) -> object:
+            asked = running.ask(np.full((4, 3), value, np.uint8))
+            try:
+                return float(asked.result(timeout=HANGS)["sum"][0])
+            except running.Skipped as skipped:
+                return skipped.reason
+
+        found = list(pool.map(told, values))
+    wanted = ["ValueError: no luck with 77" if v == 154 else 2.0 * v for v in values]
+    assert found == wanted
+
+
+def test_the_report_of_a_failed_program_says_so(service: Path) -> None:
+    with pytest.raises(RuntimeError, match="no luck with 77"), flowc.open(service) as running:
+        assert running.alive and running.report()["status"] == 0
+        with pytest.raises(running.Failed):
+            running.ask(np.full((4, 3), 154, np.uint8)).result(timeout=HANGS)
+        assert not running.alive and running.report()["status"] == 1
+        running.ask(np.full((4, 3), 1, np.uint8))
