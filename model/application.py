@@ -57,6 +57,11 @@ class Port:
     count: str = ""
 
     @property
+    def varies(self) -> bool:
+        """True if its tokens have sizes of their own."""
+        return self.type is not None and self.type.varies
+
+    @property
     def kept(self) -> int:
         """Tokens that the reader keeps after consuming them, because a later firing sees them
         again.
@@ -320,6 +325,11 @@ class Task:
     def list_ports(self) -> tuple[Port, ...]:
         """Ports with a rate `up to`."""
         return tuple(p for p in (*self.inputs, *self.outputs) if p.count)
+
+    @property
+    def sized_ports(self) -> tuple[Port, ...]:
+        """Ports whose tokens have sizes of their own, within bounds."""
+        return tuple(p for p in (*self.inputs, *self.outputs) if p.varies)
 
     @property
     def replicable(self) -> bool:

@@ -206,6 +206,10 @@ CODES: dict[str, tuple[str, str]] = {
         "that code cannot have a count",
         "Ports with `up to` are lists, which only tasks in Python read and write. Tasks between them may be in C, or networks.",
     ),
+    "F224": (
+        "a token of varying size has no place there",
+        "A dimension `up to` gives each token a size of its own. Tasks in Python read and write such tokens. A delay, a window and `latest` begin with zeros, and zeros need a size.",
+    ),
     "F406": (
         "a declared type differs from the network's",
         "Either the declaration is wrong, or a `pre` or `post` function has to convert the data.",
