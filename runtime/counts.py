@@ -113,7 +113,12 @@ class UpTo(Port):
         for port in outputs:
             if isinstance(port, UpTo):
                 mean = round(port.tokens / port.lists, 3) if port.lists else None
-                lists[port.name] = {"written": port.lists, "mean": mean, "most": port.longest}
+                lists[port.name] = {
+                    "written": port.lists,
+                    "mean": mean,
+                    "most": port.longest,
+                    "limit": port.rates[0],
+                }
         return {"lists": lists} if lists else {}
 
     def agree(self, ports: Sequence[Port], blocks: Sequence[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 import flowc
 import numpy as np
 import pytest
+from flowc.cli import app as cli
 from flowc.codegen.deploy import Deployed
+from flowc.report.measured import read_run
 from flowc.runtime import Fire, Port, Program
 from flowc.runtime.code import Code
 from flowc.runtime.lifecycle import execute
 from flowc.runtime.reference import make_ports
+from typer.testing import CliRunner
 
 from builds import Write, build, harness, planned, run, store_profile
 from random_counts import Counted, fired, other, random_counts, text_of, token
@@ -249,6 +253,34 @@ def test_code_of_all_kinds_fires_for_what_is_there(
     assert tasks["A.cls"]["firings"] == 2 * sum(LENGTHS)
     checked = harness(out)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_lists_are_shown_wherever_times_are(text: Callable[..., Path], tmp_path: Path) -> None:
+    """Mean and most of what was written; apps without a period are balanced with the mean."""
+
+    def said(verb: str, *more: str) -> str:
+        done = CliRunner().invoke(cli, [verb, str(flow), "--platform", "two", *more])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    flow = text(code=CODE.replace("k = int(page[0] * 17)", "k = 3 + int(page[0] * 2)"))
+    assert re.search(r"A\.crop\.line +3\.\d+ +4\n", said("profile", "--seconds", "0.3"))
+    (stored,) = flow.parent.glob("*.profile.json")
+    entries = {e["subject"]: e for e in json.loads(stored.read_text())["entries"]}
+    line, box = entries["A.crop"]["lists"]
+    assert line == {**box, "port": "line"} and 3 < line["mean"] < 4 == line["most"]
+    assert "lists" not in entries["A.page"]
+    for period, balanced in (("", line["mean"]), ("period 1 s", 16)):
+        flow.write_text(flow.read_text().replace("app A {", f"app A {{ {period}"))
+        lists = json.loads(said("map", "--no-measure", "--evaluations", "9", "--json"))["lists"]
+        assert lists[0] == {"task": "A.crop", **line, "balanced": balanced, "limit": 16}
+    shown = said("map", "--no-measure", "--evaluations", "9")
+    assert re.search(r"A\.crop\.line +3\.\d+ +4 +16 +16\n", shown)
+    out = build(flow, tmp_path / "out", platform="two")
+    done = run(out, "--frames", "20", "--full-speed", "--report", str(tmp_path / "r.json"))
+    assert re.search(r"A\.crop\.line +20 +3\.\d+ +4 +16\n", done.stdout)
+    measured = read_run((tmp_path / "r.json").read_bytes())
+    assert measured.tasks["A.crop"].lists["line"].most == 4
 
 
 def test_the_harness_notices_a_token_that_is_lost(
