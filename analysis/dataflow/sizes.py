@@ -37,10 +37,6 @@ def _at_port(task: Task, port: Port) -> Iterator[Diagnostic]:
         message = f"`latest` shows zeros before the first token, and {port.type} has no one size"
         help_text = "use `drop oldest 1`, which waits for the first"
         yield Diagnostic("F224", message, task.span, help=help_text)
-    if task.network is not None:
-        message = f"`{port.name}` is {port.type}, and a network has fixed sizes"
-        help_text = f"write {port.type and port.type.largest}, and fill it up with a `pre`"
-        yield Diagnostic("F224", message, port.span, help=help_text)
 
 
 def _code(task: Task) -> Iterator[Diagnostic]:

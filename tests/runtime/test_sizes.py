@@ -117,6 +117,79 @@ def test_open_ends_take_and_give_sizes(write: Write) -> None:
             opened.ask([np.zeros((65, 1), np.uint8)])
 
 
+NET = """
+type Line = float32[1, 3, 8, up to 64]
+task Find { out line: Line rate up to 4   out page: float32[1, 3, 8, up to 64]   python "n.py:Find" }
+network Rec from "rec.onnx" { in line: Line from "x"   out y: float32[1, up to 32, 4] from "y" }
+network Bare from "rec.onnx" { in x: Line }
+network Post from "rec.onnx" { in x: Line   out sum: float32[up to 32] from "y" post "n.py:post" }
+task Show { in y: float32[1, up to 32, 4] rate up to 4   in z: float32[1, up to 32, 4]
+    in sum: float32[up to 32]   python "n.py:show" }
+app A {
+    find: Find   rec: Rec   bare: Bare   post: Post   show: Show
+    find.line -> rec -> show.y   find.page -> bare -> show.z   find.page -> post -> show.sum
+}
+platform two { cpu core[2] }
+mapping on two { A.find -> core[0]   A.rec -> core[0], core[1]   A.bare -> core[1] }
+"""
+NET_CODE = """
+import numpy as np
+class Find:
+    def __init__(self): self.r = np.random.default_rng(1)
+    def line(self): return self.r.random((1, 3, 8, self.r.integers(1, 65))).astype(np.float32)
+    def __call__(self): return [self.line() for _ in range(self.r.integers(0, 5))], self.line()
+def post(y): return y.sum(2)[0]
+def show(y, z, sum):
+    print(*(a.shape[1] for a in (*y, z)), *sum.shape)
+    assert np.allclose(z.sum(2)[0], sum)
+"""
+
+
+def save_network(folder: Path) -> None:
+    """A network whose output is half as wide as its input, whatever that is."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.random.default_rng(0).random((4, 3, 8, 2)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[0, 0, 0, 1], strides=[1, 2]),
+        helper.make_node("Squeeze", ["c", "axis"], ["s"]),
+        helper.make_node("Transpose", ["s"], ["y"], perm=[0, 2, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([2]), "axis")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, folder / "rec.onnx")
+
+
+def test_networks_run_what_is_there(write: Write, tmp_path: Path) -> None:
+    flow = write(NET, n_py=NET_CODE)
+    save_network(flow.parent)
+    store_profile(flow, platform="two")
+    out = build(flow, tmp_path / "out", platform="two")
+    done = run(out, "--frames", "8")
+    assert done.returncode == 0, done.stderr
+    random = np.random.default_rng(1)
+    for line in done.stdout.splitlines()[:8]:
+        widths = []
+        for _ in range(int(random.integers(0, 5)) + 1):
+            widths.append(int(random.integers(1, 65)))
+            random.random((1, 3, 8, widths[-1]))
+        halves = [(width + 1) // 2 for width in widths]
+        assert line == " ".join(map(str, [*halves, halves[-1]]))
+    checked = harness(out)
+    assert checked.returncode == 0, checked.stderr
+    (app,) = flowc.check(flow, platform="two").system.apps
+    networks = [task for task in app.tasks if task.network is not None]
+    assert [str(task.outputs[0].type) for task in networks] == ["float32[1, up to 32, 4]"] * 3
+    assert not any(task.network and task.network.cuttable for task in networks)
+
+
 def _random_block(rng: random.Random, port: Sized) -> list[np.ndarray]:
     length = rng.randint(0, port.rates[0]) if port.count else port.rates[0]
     return [
