@@ -7,6 +7,7 @@ from dataclasses import asdict
 from math import inf
 from typing import Any
 
+from ..driver.solve.lists import CountedList
 from ..driver.solve.map import Answer
 from ..driver.solve.state_map import States
 from ..driver.text.check import ValidScenario
@@ -50,6 +51,8 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
         found = [table(mapping, evaluations)]
         if explain:
             reasons = [_folded(mapping.why)]
+    if mapped.lists:
+        found.append(f"\n{_lists(mapped.lists)}")
     if mapping.memory is not None:
         found.append(_planned(mapping.memory))
     if mapped.evidence is None and not isinstance(mapped.valid, ValidScenario):
@@ -80,6 +83,16 @@ def _planned(memory: PlannedMemory) -> str:
         parts["for sessions"] = memory.sessions
     listed = ", ".join(f"{count / 1e6:.2f} {name}" for name, count in parts.items())
     return f"networks take {memory.total / 1e6:.2f} MB: {listed}"
+
+
+def _lists(lists: Iterable[CountedList]) -> str:
+    """How many tokens lists had, and with how many the answer counts."""
+    rows = [["list", "tokens: mean", "most", "balanced with", "proved with"]]
+    for x in lists:
+        mean = "-" if x.mean is None else f"{x.mean:.3g}"
+        most = "-" if x.most is None else str(x.most)
+        rows.append([f"{x.task}.{x.port}", mean, most, f"{x.balanced:.3g}", str(x.limit)])
+    return columns(rows)
 
 
 def _places(mapping: Mapping) -> str:
@@ -142,6 +155,13 @@ def _value(mapping: Mapping, ns: float | None) -> str:
 def document(mapped: Answer) -> dict[str, Any]:
     """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants,
     effort."""
+    found = _document(mapped)
+    if mapped.lists:
+        found["lists"] = [asdict(counted) for counted in mapped.lists]
+    return found
+
+
+def _document(mapped: Answer) -> dict[str, Any]:
     mapping = mapped.mapping
     if mapped.states is not None:
         return states_document(mapped.states, mapped.path)

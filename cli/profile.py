@@ -16,7 +16,7 @@ from ._tables import cut_table, in_8_bits
 
 if TYPE_CHECKING:
     from ..driver.measure.measure import Profiled
-    from ..model.profile import ProfileEntry
+    from ..model.profile import ListLength, ProfileEntry
 
 
 def profile(
@@ -70,6 +70,9 @@ def _print_profile(measured: Profiled, layers: bool) -> None:
         warmth = "; {:.0f} °C before, {:.0f} °C after".format(*measured.celsius)
     print(f"{profile.host}; measured noise: {measured.noise:.0%}{warmth}\n")
     print(_table_of_tasks(measured.entries))
+    lists = [(e.subject, seen) for e in measured.entries for seen in e.lists]
+    if lists:
+        print(f"\n{_table_of_lists(lists)}")
     for line in in_8_bits(measured.losses):
         print(f"\n{line}")
     for entry in measured.entries:
@@ -97,6 +100,14 @@ def _table_of_tasks(entries: Iterable[ProfileEntry]) -> str:
         held = "" if e.held is None else f"{e.held:.0%}"
         rows.append([e.subject, e.implementation, str(e.samples), *us, held])
     return columns(rows, left=2)
+
+
+def _table_of_lists(lists: Iterable[tuple[str, ListLength]]) -> str:
+    from ..runtime.report import columns
+
+    rows = [["list", "tokens: mean", "most"]]
+    rows += [[f"{task}.{seen.port}", f"{seen.mean:.3g}", f"{seen.most}"] for task, seen in lists]
+    return columns(rows)
 
 
 def _table_of_layers(entry: ProfileEntry) -> str:

@@ -302,10 +302,8 @@ def _port(port: Port, task: Task) -> DeployedPort:
     assert port.type is not None
     if task.network is not None and task.network.moving is not None and port.name == CUT:
         return DeployedPort(port.name, "object", (), port.rates, port.stacked)
-    type_ = port.type
-    return DeployedPort(
-        port.name, type_.dtype, type_.shape, port.rates, port.stacked, port.window, port.count
-    )
+    type_, given = port.type, (port.rates, port.stacked, port.window, port.count)
+    return DeployedPort(port.name, type_.dtype, type_.shape, *given, type_.bounded)
 
 
 def sequential(system: System, platform: Platform) -> Mapping:

@@ -86,9 +86,15 @@ def none_to_export(system: System) -> Diagnostic | None:
 
 
 def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
-    """The errors of networks with outputs whose size no caller can know: one per definition."""
+    """The errors of networks with outputs whose size no caller can know, and with sizes that vary:
+    one per definition."""
     faults: dict[str, Diagnostic] = {}
     for task in _networks(systems):
+        for port in task.sized_ports:
+            message = f"`{port.name}` of `{task.name}` is {port.type}: a library has fixed sizes"
+            help_text = "give it a fixed size, or build a program"
+            fault = Diagnostic("F224", message, port.span, help=help_text)
+            faults.setdefault(task.definition, fault)
         for port in task.open_ports:
             message = (
                 f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know"

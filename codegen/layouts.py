@@ -171,7 +171,7 @@ def _task(task: DeployedTask, place: Place) -> object:
 
 
 def _port(port: DeployedPort) -> object:
-    return port.dtype, port.shape, port.rates, port.stacked, port.window, port.count
+    return port.dtype, port.shape, port.rates, port.stacked, port.window, port.count, port.bounded
 
 
 def _number(ports: tuple[DeployedPort, ...], name: str) -> int:

@@ -30,6 +30,7 @@ from .statements import (
     initial_tokens,
     offsets,
     pace,
+    port_class,
     port_text,
     scheduling,
     scheduling_class,
@@ -75,11 +76,10 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
 
 def words_of(deployment: Deployment) -> list[str]:
     """The names that main.py imports from the runtime."""
-    words = {"Fire", "Port", "Program", "main"}
+    words = {"Fire", "Program", "main"}
     for task in deployment.tasks:
         words |= code_of(task).words
-    if any(port.count for task in deployment.tasks for port in (*task.inputs, *task.outputs)):
-        words.add("UpTo")
+        words |= {port_class(port) for port in (*task.inputs, *task.outputs)}
     words |= {scheduling_class(worker) for worker in deployment.every_worker} - {""}
     if any(t.keep is not None for t in deployment.tasks):
         words.add("Dropping")

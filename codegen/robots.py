@@ -116,6 +116,10 @@ def _list(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
         message = f"`{port.name}` is a list, but {robot.messages} have one token each"
         help_text = "read it inside of the app, and send an array of a fixed size"
         yield Diagnostic("F535", message, task.span, help=help_text)
+    elif port.varies:
+        message = f"`{port.name}` is {port.type}, but {robot.messages} have a fixed size"
+        help_text = "send an array of a fixed size, with a task that fills it up"
+        yield Diagnostic("F535", message, task.span, help=help_text)
 
 
 def _mistyped(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:

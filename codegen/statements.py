@@ -40,6 +40,8 @@ RESERVED = frozenset(
         "Program",
         "Select",
         SERVER,
+        "Sized",
+        "SizedUpTo",
         "Transport",
         "UpTo",
         "control",
@@ -91,14 +93,23 @@ def initial_tokens(channel: DeployedChannel) -> str:
     return text
 
 
+def port_class(port: DeployedPort) -> str:
+    """The class of a port in the runtime."""
+    if port.bounded:
+        return "SizedUpTo" if port.count else "Sized"
+    return "UpTo" if port.count else "Port"
+
+
 def port_text(port: DeployedPort) -> str:
     """A port with its type, and what one firing reads or writes."""
+    called = port_class(port)
+    given: tuple[object, ...] = (port.name, port.dtype, port.shape)
+    given += (port.bounded,) if port.bounded else ()
     if port.count:
-        given = port.name, port.dtype, port.shape, port.rates[0], port.count
-        return f"UpTo({', '.join(map(literal, given))})"
-    text = f"Port({literal(port.name)}, {literal(port.dtype)}"
+        return f"{called}({', '.join(map(literal, (*given, port.rates[0], port.count)))})"
+    text = f"{called}({', '.join(map(literal, given[:2]))}"
     if port.shape or port.rates != (1,) or port.stacked:
-        text += f", {literal(port.shape)}"
+        text += "".join(f", {literal(value)}" for value in given[2:])
     if port.rates != (1,) or port.stacked:
         text += f", rates={_rates(port.rates)}"
     if port.window:

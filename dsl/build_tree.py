@@ -140,7 +140,10 @@ class TreeBuilder:
     def values(self, span: Span, *values: s.Expr) -> tuple[s.Expr, ...]:
         return values
 
-    def type_expr(self, span: Span, name: Token, *shape: s.Expr | None) -> s.TypeExpr:
+    def up_to_size(self, span: Span, most: s.Expr) -> s.UpToSize:
+        return s.UpToSize(most, span)
+
+    def type_expr(self, span: Span, name: Token, *shape: s.Expr | s.UpToSize | None) -> s.TypeExpr:
         sizes = _flat(shape)
         return s.TypeExpr(self._word(name), sizes or None, span)
 

@@ -308,17 +308,23 @@ class Evaluator:
     def type(
         self, expr: s.TypeExpr, scope: Scope, open_types: tuple[str, ...] = ()
     ) -> TensorType | None:
-        """A named type or `dtype[shape]`; a shape on a named type puts axes in front of its own."""
+        """A named type or `dtype[shape]`; a shape on a named type puts axes in front of its own.
+        Of a dimension `up to` the most."""
         shape: list[int] = []
+        bounded: list[int] = []
         broken = False
-        for size in expr.shape or ():
+        for axis, size in enumerate(expr.shape or ()):
+            if isinstance(size, s.UpToSize):
+                bounded.append(axis)
+                size = size.most
             n = self.integer(size, scope, "a dimension", 1, MOST_ALONG)
             broken |= n is None
             shape.append(n or 1)
         base = self._base_type(expr, open_types)
         if base is None or broken:
             return None
-        type_ = TensorType(base.dtype, (*shape, *base.shape))
+        bounded += [len(shape) + axis for axis in base.bounded]
+        type_ = TensorType(base.dtype, (*shape, *base.shape), tuple(bounded))
         if type_.bytes > MOST_BYTES:
             self._context.fault(
                 "F105", f"a token of {type_.bytes} bytes", expr.span, label=f"at most {MOST_BYTES}"

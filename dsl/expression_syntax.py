@@ -89,11 +89,19 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
+class UpToSize:
+    """A dimension `up to 480`."""
+
+    most: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class TypeExpr:
     """`name[shape]`; `shape` is None without brackets."""
 
     name: Word
-    shape: tuple[Expr, ...] | None
+    shape: tuple[Expr | UpToSize, ...] | None
     span: Span
 
 

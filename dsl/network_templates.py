@@ -17,6 +17,7 @@ from . import syntax as s
 from .code import PythonSymbol
 from .context import Context
 from .evaluate import Evaluator
+from .network_sizes import sized
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
@@ -249,7 +250,8 @@ class NetworkBuilder:
             interface.opset,
             unread=tuple(border.name for border in unread),
         )
-        return template.template(network)
+        made = template.template(network)
+        return sized(made, clauses.declaration, self._context) if made.varies else made
 
     def _add_ports(
         self, template: _NetworkTemplate, ports: list[s.NetPort], borders: tuple[Border, ...]

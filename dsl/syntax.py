@@ -22,6 +22,7 @@ from .expression_syntax import Quantity as Quantity
 from .expression_syntax import Sign as Sign
 from .expression_syntax import Text as Text
 from .expression_syntax import TypeExpr as TypeExpr
+from .expression_syntax import UpToSize as UpToSize
 from .expression_syntax import Word as Word
 from .platform_syntax import BandsDecl as BandsDecl
 from .platform_syntax import ClockDecl as ClockDecl

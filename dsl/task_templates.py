@@ -10,6 +10,7 @@ from typing import TypeVar
 from ..model.application import Implementation, OnError, Parameter, Port, StateField, Task
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
+from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Asked, Evaluator
@@ -197,8 +198,17 @@ class TaskBuilder:
             return None
         return self._evaluate.integer(window.size, self._asked, "the window", max(rates or (1,)))
 
-    def _declare_state(self, item: s.StateDecl) -> None:
+    def _fixed_type(self, item: s.StateDecl | s.ScratchDecl) -> TensorType | None:
+        """The type of memory that stays as large as it is; None after a fault."""
         type_ = self._evaluate.type(item.type, self._asked)
+        if type_ is None or not type_.varies:
+            return type_
+        message = f"`{item.name.text}` is memory of code in C or CUDA, and has a fixed size"
+        self._context.fault("F224", message, item.type.span, help=f"write {type_.largest}")
+        return None
+
+    def _declare_state(self, item: s.StateDecl) -> None:
+        type_ = self._fixed_type(item)
         first = self._arrays.setdefault(item.name.text, item.name.span)
         if first != item.name.span:
             self._context.called_twice("state variables", item.name, first)
@@ -207,7 +217,7 @@ class TaskBuilder:
 
     def _declare_scratch(self, item: s.ScratchDecl) -> None:
         name = item.name
-        type_ = self._evaluate.type(item.type, self._asked)
+        type_ = self._fixed_type(item)
         if name.text in self._arrays:
             self._context.called_twice("arrays", name, self._arrays[name.text])
         elif name.text in self._ports:

@@ -35,6 +35,11 @@ class Template:
     inputs: dict[str, tuple[str, Port]]
     outputs: dict[str, tuple[str, Port]]
 
+    @property
+    def varies(self) -> bool:
+        """Has its network tokens with sizes of their own?"""
+        return any(task.network is not None and task.sized_ports for task in self.tasks)
+
 
 def unreadable(place: Path, most: int = MOST) -> str:
     """The reason why a file cannot be read or has more than `most` bytes; empty if it can be read.

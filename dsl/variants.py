@@ -65,6 +65,11 @@ class Variants:
                 template = self._build(_alone(declaration, variant))
             if template is None:
                 return {}
+            if template.varies:
+                message = f"variant `{variant.name.text}` has sizes that vary"
+                help_text = "give all ports fixed sizes, or leave out the other variants"
+                self._context.fault("F224", message, variant.span, help=help_text)
+                return {}
             made[variant.name.text] = _renamed(template, variant.name.text)
         return made if self._alike(declaration, made) else {}
 

@@ -435,6 +435,8 @@ def _end_of_chain(direction: s.Direction) -> str:
 
 
 def _type_help(source: TensorType, target: TensorType) -> str:
+    if source.largest == target.largest:
+        return "write `up to` at both ends, or at none"
     if source.dtype == target.dtype and source.shape != target.shape:
         n = len(source.shape)
         if len(target.shape) == n + 1 and target.shape[1:] == source.shape:

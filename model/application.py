@@ -57,6 +57,11 @@ class Port:
     count: str = ""
 
     @property
+    def varies(self) -> bool:
+        """True if its tokens have sizes of their own."""
+        return self.type is not None and self.type.varies
+
+    @property
     def kept(self) -> int:
         """Tokens that the reader keeps after consuming them, because a later firing sees them
         again.
@@ -183,7 +188,8 @@ class Network:
     pattern of files below the folder `path`, for `precision` int8. `content_hash` covers the file
     and its external data; `unread` are outputs without a port. `model` is the model itself if it
     has no file: a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose
-    cut may move at run time, `segments` for a network that shares parts with others.
+    cut may move at run time, `segments` for a network that shares parts with others. `one_piece`
+    says why it cannot be cut, converted, or run on anything but a CPU (empty: it can).
     """
 
     definition: str
@@ -202,6 +208,12 @@ class Network:
     cut_from: Network | None = field(default=None, repr=False)
     unread: tuple[str, ...] = ()
     segments: Segments | None = field(default=None, repr=False)
+    one_piece: str = ""
+
+    @property
+    def cuttable(self) -> bool:
+        """Does it have layers that searches may cut, as far as its model goes?"""
+        return not self.model and not self.one_piece
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -320,6 +332,11 @@ class Task:
     def list_ports(self) -> tuple[Port, ...]:
         """Ports with a rate `up to`."""
         return tuple(p for p in (*self.inputs, *self.outputs) if p.count)
+
+    @property
+    def sized_ports(self) -> tuple[Port, ...]:
+        """Ports whose tokens have sizes of their own, within bounds."""
+        return tuple(p for p in (*self.inputs, *self.outputs) if p.varies)
 
     @property
     def replicable(self) -> bool:

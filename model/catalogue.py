@@ -178,8 +178,8 @@ CODES: dict[str, tuple[str, str]] = {
         "Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type. An output whose size depends on data needs a `post` that gives it a fixed size.",
     ),
     "F404": (
-        "a network has control flow",
-        "Networks are mapped and measured as fixed graphs; If, Loop and Scan have no fixed cost.",
+        "a network stays in one piece",
+        "Networks are cut, converted and run in rows as fixed graphs. Control flow (If, Loop, Scan) has no fixed cost, and is refused. A network with sizes that vary runs whole on a CPU: it has no cuts, no rows and no place on a GPU or DLA.",
     ),
     "F405": ("there is no such tensor", "Ports name the tensors of the ONNX file with `from`."),
     "F217": (
@@ -205,6 +205,10 @@ CODES: dict[str, tuple[str, str]] = {
     "F222": (
         "that code cannot have a count",
         "Ports with `up to` are lists, which only tasks in Python read and write. Tasks between them may be in C, or networks.",
+    ),
+    "F224": (
+        "a token of varying size has no place there",
+        "A dimension `up to` gives each token a size of its own. Tasks in Python read and write such tokens. A delay, a window and `latest` begin with zeros, and zeros need a size. A network has such inputs where its file leaves the size open, and outputs where its sizes follow; batches, other precisions, variants and libraries for C need fixed sizes.",
     ),
     "F406": (
         "a declared type differs from the network's",

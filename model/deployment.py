@@ -43,7 +43,8 @@ class Code(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeployedPort:
-    """A port with its type; see `Port` of the application."""
+    """A port with its type; see `Port` of the application. `bounded` are the axes along which
+    tokens may be smaller than `shape`."""
 
     name: str
     dtype: str
@@ -52,6 +53,7 @@ class DeployedPort:
     stacked: bool
     window: int = 0
     count: str = ""
+    bounded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

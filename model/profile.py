@@ -41,6 +41,15 @@ class TransferCost:
 
 
 @dataclass(frozen=True, slots=True)
+class ListLength:
+    """How many tokens the lists of a port had, on average and at most."""
+
+    port: str
+    mean: _Real
+    most: _Whole
+
+
+@dataclass(frozen=True, slots=True)
 class BandCosts:
     """Cost of bands of rows beyond the network's own time, in ns: per firing, per byte that is
     copied (`blocked`: in ONNX Runtime's own layout) or crosses a boundary (plain models), per byte
@@ -70,8 +79,9 @@ class ProfileEntry:
     with it. A network may have times of its `layers`, and `overhead_ns`: the rest of an inference.
     `held` is the share of its time in which a task holds Python's lock: such tasks delay each other
     on threads. `fired` is the share of its firings that had tokens, where there may be fewer; the
-    times are those of these firings. `arena_bytes` is TensorRT's buffer between the layers of a
-    network in one execution, `bands` the cost of bands of rows on a CPU.
+    times are those of these firings. `lists` are those that it wrote. `arena_bytes` is
+    TensorRT's buffer between the layers of a network in one execution, `bands` the cost of bands of
+    rows on a CPU.
     """
 
     processor: str
@@ -95,6 +105,7 @@ class ProfileEntry:
     arena_bytes: _Whole | None = None
     bands: BandCosts | None = None
     fired: Annotated[float, Between(0, 1)] | None = None
+    lists: tuple[ListLength, ...] = ()
 
     @property
     def expected_ns(self) -> int:
@@ -186,8 +197,8 @@ def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
 def _entry(e: ProfileEntry) -> dict[str, Any]:
     held = None if e.held is None else round(e.held, 2)
     document = {**asdict(e), "layers": [_short(x) for x in e.layers], "held": held}
-    for rare in ("arena_bytes", "bands", "fired"):
-        if document[rare] is None:
+    for rare in ("arena_bytes", "bands", "fired", "lists"):
+        if document[rare] in (None, ()):
             del document[rare]
     return document
 

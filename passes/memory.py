@@ -34,6 +34,8 @@ def _within(pin: Pin, task: Task | None, system: System, platform: Platform) -> 
     network = None if task is None else task.network
     if memory is None or network is None or network.batch > 1 or network.moving is not None:
         return pin
+    if network.one_piece:
+        return pin
     from ..networks.bands.choices import choices_of
     from ..networks.onnx.memory import needs
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from ..machines.answers import Ns
 from ..machines.host import HERE, Host, Identity, last_words
 from ..model.application import Task
 from ..model.json_reader import Between, parse_object, read
-from ..model.profile import Profile, ProfileEntry
+from ..model.profile import ListLength, Profile, ProfileEntry
 from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
 from .engines import build_engines
@@ -41,7 +41,8 @@ class MeasuredTimes:
     of missed deadlines; the busy share by processor; `delayed`, the share of its time in which the
     program was ready but had no core, because other programs had it. `waits` are sources that
     mostly wait but are not declared `live`. `fired` has, of tasks whose tokens may be missing, the
-    share of firings that had some.
+    share of firings that had some; `lists` are those that a task has written: port, mean and most
+    tokens.
 
     A strict or paced run has all firings by task in `samples`, in order. A strict run also has the
     share of its time in which a task held the interpreter.
@@ -60,6 +61,7 @@ class MeasuredTimes:
     delayed: float = 0.0
     waits: tuple[str, ...] = ()
     fired: dict[str, Annotated[float, Between(0, 1)]] = field(default_factory=dict)
+    lists: dict[str, tuple[tuple[str, Ns, _Whole], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,5 +196,7 @@ def profile(
             held = None if task.network else seen.held.get(task.name)
             digest = digests[task.name]
             fired = seen.fired.get(task.name)
-            entries.append(entry(task, digest, samples, machine.host_hash, "cpu", held, fired))
+            made = entry(task, digest, samples, machine.host_hash, "cpu", held, fired)
+            lists = tuple(ListLength(*length) for length in seen.lists.get(task.name, ()))
+            entries.append(replace(made, lists=lists))
     return Profile(platform, machine.description, tuple(entries))

@@ -11,17 +11,21 @@ import json
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from .measured import ListSeen
+
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class PortRow:
-    """A port of a task: `way` is `in` or `out`, `rates` the label in pictures."""
+    """A port of a task: `way` is `in` or `out`, `rates` the label in pictures, `list` what a run
+    saw of the lists that it wrote."""
 
     name: str
     way: str
     type: str
     rates: str
+    list: ListSeen | None = None
 
 
 @dataclass(frozen=True, slots=True)

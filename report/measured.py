@@ -46,8 +46,18 @@ class RanApp:
 
 
 @dataclass(frozen=True, slots=True)
+class ListSeen:
+    """The lists that a port wrote in a run: tokens in one, on average (None: there was none) and at
+    most."""
+
+    mean: float | None
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class RanTask:
-    """A task of a run: its processor, its number of firings, and the time of a firing, in ns."""
+    """A task of a run: its processor, its number of firings, and the time of a firing, in ns; the
+    lists that it wrote, by port."""
 
     processors: tuple[str, ...]
     firings: int
@@ -55,6 +65,7 @@ class RanTask:
     mean_ns: int | None
     max_ns: int
     share: float
+    lists: dict[str, ListSeen] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +264,13 @@ def _task(place: _Place) -> RanTask:
         place.at("mean_us").ns(1e3),
         place.at("max_us").ns(1e3) or 0,
         place.at("share").number(),
+        {port: _list(seen) for port, seen in place.get("lists", {}).items()},
     )
+
+
+def _list(place: _Place) -> ListSeen:
+    mean = place.at("mean")
+    return ListSeen(None if mean.value is None else mean.number(), place.at("most").whole())
 
 
 def read_trace(content: bytes) -> Traced:

@@ -70,6 +70,7 @@ class WrittenLists:
     written: _Count
     mean: _Time | None
     most: _Count
+    limit: _Count
 
 
 @dataclass(frozen=True, slots=True)

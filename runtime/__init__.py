@@ -37,6 +37,7 @@ _NAMES = {
     "scheduling": ("Background", "FixedPriority", "Server"),
     "segments": ("Segments",),
     "select": ("Select",),
+    "sizes": ("Sized", "SizedUpTo"),
     "tokens": ("Port", "TaskError"),
     "transport": ("Transport",),
 }

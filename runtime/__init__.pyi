@@ -42,6 +42,8 @@ from .scheduling import FixedPriority as FixedPriority
 from .scheduling import Server as Server
 from .segments import Segments as Segments
 from .select import Select as Select
+from .sizes import Sized as Sized
+from .sizes import SizedUpTo as SizedUpTo
 from .tokens import Port as Port
 from .tokens import TaskError as TaskError
 from .transport import Transport as Transport

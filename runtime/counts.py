@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Network
-from .tokens import Hole, Missing, Pieces, Port, TaskError, on_host, together
+from .tokens import LENGTH, Hole, Missing, Pieces, Port, TaskError, on_host, together
 
 #: Replicas of a task count at once.
 _COUNTING = threading.Lock()
@@ -96,7 +96,7 @@ class UpTo(Port):
 
     def laid(self, block: Any) -> Any:
         """What a firing has written as it lies on channels: null tokens at its end."""
-        if not isinstance(block, np.ndarray):  # nothing was written
+        if isinstance(block, Missing):  # nothing was written
             return block
         there, most = len(block), self.rates[0]
         with _COUNTING:
@@ -113,7 +113,12 @@ class UpTo(Port):
         for port in outputs:
             if isinstance(port, UpTo):
                 mean = round(port.tokens / port.lists, 3) if port.lists else None
-                lists[port.name] = {"written": port.lists, "mean": mean, "most": port.longest}
+                lists[port.name] = {
+                    "written": port.lists,
+                    "mean": mean,
+                    "most": port.longest,
+                    "limit": port.rates[0],
+                }
         return {"lists": lists} if lists else {}
 
     def agree(self, ports: Sequence[Port], blocks: Sequence[Any]) -> None:
@@ -128,7 +133,19 @@ class UpTo(Port):
                         % (length, other.name, len(block), port.name)
                     )
 
-    def view(self) -> _List:
+    @property
+    def room(self) -> int:
+        return LENGTH + super().room
+
+    def write(self, memory: np.ndarray, firing: int, block: Any) -> None:
+        memory[:8].view(np.int64)[0] = len(block)
+        np.copyto(self.read(memory, firing), block)
+
+    def read(self, memory: np.ndarray, firing: int) -> Any:
+        length = int(memory[:8].view(np.int64)[0])
+        return np.ndarray((length,) + self.shape, self.dtype, memory, LENGTH)
+
+    def view(self) -> Any:
         """How its reader sees tokens."""
         return _List(np.zeros((0,) + self.shape, self.dtype))
 

@@ -109,11 +109,24 @@ def feed(program: Program) -> None:
             task.code.take = zip(itertools.cycle(samples), itertools.repeat(None)).__next__
 
 
-def _sample(port: Port, random: np.random.Generator) -> np.ndarray:
+def _sample(port: Port, random: np.random.Generator) -> Any:
     """Numbers in [0, 1), or small whole ones."""
-    kind, shape = port.dtype.kind, port.shape
-    if port.count:
-        shape = (int(random.integers(0, port.rates[0] + 1)), *shape)
+    if not port.count:
+        return _drawn(port, _shape(port, random), random)
+    length = int(random.integers(0, port.rates[0] + 1))
+    if port.bounded:
+        return [_drawn(port, _shape(port, random), random) for _ in range(length)]
+    return _drawn(port, (length, *port.shape), random)
+
+
+def _shape(port: Port, random: np.random.Generator) -> Tuple[int, ...]:
+    """That of a token, some size where it has one of its own."""
+    sizes = enumerate(port.shape)
+    return tuple([int(random.integers(1, n + 1)) if i in port.bounded else n for i, n in sizes])
+
+
+def _drawn(port: Port, shape: Tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    kind = port.dtype.kind
     if kind == "c":
         drawn: Any = random.random(shape) + 1j * random.random(shape)
     elif kind == "f":

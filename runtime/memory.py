@@ -68,6 +68,7 @@ class Outputs:
         self._names = list(names)
         self._ports = [(name, p.dtype, p.shape, _bytes(p)) for name, p in zip(names, ports)]
         fixed = all(n != OPEN for p in ports for n in p.shape) and len(set(names)) == len(ports)
+        fixed &= not any(p.bounded for p in ports)
         #: Are they written into memory of our own?
         self.large = (
             bool(ports) and fixed and (own or sum(size for *_, size in self._ports) >= LARGE)

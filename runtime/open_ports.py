@@ -21,7 +21,7 @@ from .ends import Closed, Failed, Inlet, Outlet, Skipped, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .run import Run
-from .tokens import Port, TaskError
+from .tokens import Port, TaskError, apart
 
 #: Tokens that wait at an end: before the program takes them, and until the caller gets them.
 WAIT_IN, WAIT_OUT = 4, 64
@@ -469,17 +469,15 @@ def _line() -> memoryview:
     return threading.current_thread().line  # type: ignore[attr-defined,no-any-return]
 
 
-def _copied(port: Port, value: Any) -> np.ndarray:
+def _copied(port: Port, value: Any) -> Any:
     try:
         accepted = port.accept(value, 0)
     except (TaskError, TypeError, ValueError):
-        wanted = "%s%s" % (port.dtype, list(port.shape))
+        wanted = port.kind(0) if port.bounded else "%s%s" % (port.dtype, list(port.shape))
         raise ValueError(
             "`%s` takes %s, and was given %s" % (port.name, wanted, _shown(value))
         ) from None
-    token = np.array(accepted, order="C")
-    token.setflags(write=False)
-    return token
+    return apart(accepted)
 
 
 def _shown(value: Any) -> str:

@@ -16,14 +16,12 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .system import has_news
-from .tokens import Port, TaskError
+from .tokens import Port, TaskError, apart
 
 #: Blocks of a port that may be in use at the far end, beside the one that is being written.
 LENT = 8
 #: Below so many bytes a copy costs less than the care for a lent block.
 SMALL = 16 << 10
-#: Bytes for the length of a list: what lies behind it begins with a cache line.
-LENGTH = 64
 
 _HEAD = struct.Struct("<cI")
 
@@ -82,35 +80,21 @@ class Ring:
 
     def __init__(self, port: Port, memory: Any, offset: int) -> None:
         self._port = port
-        size = _block_bytes(port)
+        size = port.room
         self._slots = [
             np.ndarray((size,), np.uint8, memory, offset + i * _stride(size))
             for i in range(1 + _lent(size))
         ]
         self._unused = sys.getrefcount(self._slots[0])
 
-    def put(self, slot: int, firing: int, array: np.ndarray) -> None:
-        """Write the array of that firing to a slot; in front of a list its length."""
-        if self._port.count:
-            self._length(slot)[0] = len(array)
-        np.copyto(self._block(slot, firing), array)
+    def put(self, slot: int, firing: int, block: Any) -> None:
+        """Write what that firing passes to a slot."""
+        self._port.write(self._slots[slot], firing, block)
 
-    def _block(self, slot: int, firing: int) -> np.ndarray:
-        shape, start = self._port.block_shape(firing), 0
-        if self._port.count:
-            shape, start = (int(self._length(slot)[0]),) + shape[1:], LENGTH
-        return np.ndarray(shape, self._port.dtype, self._slots[slot], start)
-
-    def _length(self, slot: int) -> np.ndarray:
-        return self._slots[slot][:8].view(np.int64)
-
-    def take(self, slot: int, firing: int) -> np.ndarray:
+    def take(self, slot: int, firing: int) -> Any:
         """What the writer left there, for as long as the reader likes. Read-only."""
-        block = self._block(slot, firing)
-        if not slot:
-            block = block.copy()
-            block.setflags(write=False)
-        return block
+        block = self._port.read(self._slots[slot], firing)
+        return block if slot else apart(block)
 
     def pick(self) -> int:
         """A slot that nothing refers to any more; always the first one, whose pages are warm."""
@@ -122,14 +106,8 @@ class Ring:
     @staticmethod
     def bytes(port: Port) -> int:
         """Shared memory that a port needs."""
-        size = _block_bytes(port)
+        size = port.room
         return (1 + _lent(size)) * _stride(size)
-
-
-def _block_bytes(port: Port) -> int:
-    tokens = max(port.window, *port.rates) if port.stacked else 1
-    length = LENGTH if port.count else 0
-    return length + tokens * int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
 
 
 def _lent(size: int) -> int:

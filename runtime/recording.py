@@ -59,8 +59,8 @@ class RecordedTokens:
 
     def __init__(self) -> None:
         self.arrays: List[np.ndarray] = []
-        self.inputs: Dict[str, Dict[int, List[int]]] = {}
-        self.outputs: Dict[str, Dict[int, List[int]]] = {}
+        self.inputs: Dict[str, Dict[int, List[Any]]] = {}
+        self.outputs: Dict[str, Dict[int, List[Any]]] = {}
         self.skipped: Dict[str, Set[int]] = {}
 
     def record(
@@ -80,7 +80,10 @@ class RecordedTokens:
                 numbers = [self._number(a[i] if task.code.batch > 1 else a) for a in given]
                 kept.setdefault(task.name, {})[firing + i] = numbers
 
-    def _number(self, array: np.ndarray) -> int:
+    def _number(self, array: Any) -> Any:
+        """Of a list, the number of each array."""
+        if isinstance(array, list):
+            return [self._number(one) for one in array]
         self.arrays.append(array)
         return len(self.arrays) - 1
 
@@ -103,7 +106,7 @@ class Recorded(RecordedRun):
                 ):
                     for task, firings in wanted.items():
                         kept[task] = {
-                            int(f): [stored["a%d" % k] for k in numbers]
+                            int(f): [_stored(stored, k) for k in numbers]
                             for f, numbers in firings.items()
                         }
                 self.skipped.update(
@@ -114,6 +117,12 @@ class Recorded(RecordedRun):
                 for channel, room in index["least_free"].items():
                     least[channel] = min(room, least.get(channel, room))
         stand(self.program, frames, least)
+
+
+def _stored(arrays: Any, number: Any) -> Any:
+    if isinstance(number, list):
+        return [_stored(arrays, k) for k in number]
+    return arrays["a%d" % number]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import numpy as np
 
 from .code import C, Code, Network, Python, value_of
 from .ends import Inlet, Outlet
-from .tokens import Port, TaskError, initial_tokens, split_outputs
+from .tokens import Port, TaskError, apart, initial_tokens, split_outputs
 
 Key = Tuple[str, str]
 #: Stands for a token that a firing did not write, since it may write fewer.
@@ -123,6 +123,10 @@ def make_ports(documents: Sequence[Dict[str, Any]]) -> List[Port]:
 
 def _made_port(d: Dict[str, Any]) -> Port:
     kind, rates = (d["name"], d["dtype"], tuple(d["shape"])), tuple(d["rates"])
+    if d["bounded"] and d["count"]:
+        return _made("SizedUpTo", *kind, tuple(d["bounded"]), rates[0], d["count"])  # type: ignore[no-any-return]
+    if d["bounded"]:
+        return _made("Sized", *kind, tuple(d["bounded"]), rates, d["stacked"])  # type: ignore[no-any-return]
     if d["count"]:
         return _made("UpTo", *kind, rates[0], d["count"])  # type: ignore[no-any-return]
     return Port(*kind, rates, d["stacked"], d["window"])
@@ -230,7 +234,7 @@ class Reference:
         arrays = [array for array in taken if array is not None and array is not NULL]
         missing = len(arrays) < len(taken)
         stand_in = NULL if any(array is NULL for array in taken) else None
-        self.expected[name].append(None if missing else [a.copy() for a in arrays])
+        self.expected[name].append(None if missing else [apart(a) for a in arrays])
         failed = not missing and firing in self._skipped.get(name, ())
         if failed:
             self.failed.setdefault(name, set()).add(firing)
@@ -243,8 +247,8 @@ class Reference:
             for reader in self._readers.get((name, port.name), ()):
                 tokens: Any = [stand_in] * port.rate(firing)
                 if not (missing or failed):
-                    block = np.array(port.accept(value, firing))
-                    tokens = [*block] if port.stacked else [block]
+                    block = port.accept(value, firing)
+                    tokens = [np.array(one) for one in (block if port.stacked else [block])]
                     tokens += [NULL] * (port.rate(firing) - len(tokens) if port.count else 0)
                 self._tokens[reader].extend(tokens)
         return True
@@ -261,6 +265,8 @@ class Reference:
         if len(tokens) < len(taken):
             return None
         there = [token for token in tokens if token is not NULL]
+        if port.bounded and (port.count or len(there) == len(tokens)):
+            return [np.array(token) for token in there] if port.stacked else np.array(there[0])
         if port.count:
             return np.asarray(there, port.dtype).reshape((len(there),) + port.shape)
         if len(there) < len(tokens):
@@ -282,8 +288,9 @@ class Reference:
         inputs, outputs, code = self._tasks[name]
         if not inputs:
             return produced[name][firing]
-        for array in arrays:
-            array.setflags(write=False)
+        for given in arrays:
+            for array in given if isinstance(given, list) else [given]:
+                array.setflags(write=False)
         if not failed:
             return split_outputs(code.fire(arrays, firing), outputs)
         with suppress(Exception):

@@ -16,9 +16,6 @@ from .code import Code
 from .graph import FOREVER
 from .tokens import Missing, Port, initial_tokens
 
-#: Arrays begin at addresses that these divide, as those of numpy do.
-ALIGNED = 16
-
 
 class Forward(Code):
     """Hands its tokens on: what stands on a link between machines."""
@@ -47,11 +44,12 @@ class Outgoing(Channel):
         number: int,
         name: str,
         capacity: int,
+        port: Port,
         delay: int,
         send: Optional[Callable[[int, Any, int], None]],
     ) -> None:
         Channel.__init__(self, name, capacity)
-        self.number, self._send = number, send
+        self.number, self.port, self._send = number, port, send
         self._put = self._claimed = delay
         self.least_free = capacity - delay
         #: It is not read here, so a frame ends with what is put on it.
@@ -101,12 +99,7 @@ class Incoming(Channel):
         if isinstance(data, Missing):
             Channel.commit(self, data, count, True)
             return
-        block = np.frombuffer(data, self.port.dtype)
-        if block.ctypes.data % ALIGNED:
-            block = block.copy()
-        block = block.reshape((count,) + self.port.shape)
-        block.setflags(write=False)
-        Channel.commit(self, block, count, True)
+        Channel.commit(self, self.port.unpacked(data, count), count, True)
 
     def release(self, count: int) -> None:
         Channel.release(self, count)

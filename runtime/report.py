@@ -283,6 +283,7 @@ def _others(document: Dict[str, Any]) -> List[Table]:
         _paths_table(document["apps"]),
         _lost_table(document["tasks"]),
         _dropped_table(document["dropped"]),
+        _lists_table(document["tasks"]),
         _memory_table(memory),
         _weights_table(memory),
         _arenas_table(memory),
@@ -316,6 +317,15 @@ def _dropped_table(dropped: Dict[str, Any]) -> Table:
     rows: Table = [["tokens", "written", "dropped"]]
     for name, tokens in dropped.items():
         rows.append([name, tokens["written"], tokens["dropped"]])
+    return rows
+
+
+def _lists_table(tasks: Dict[str, Any]) -> Table:
+    rows: Table = [["list", "written", "tokens: mean", "most", "limit"]]
+    for name, task in tasks.items():
+        for port, seen in task.get("lists", {}).items():
+            figures = [seen[key] for key in ("written", "mean", "most", "limit")]
+            rows.append(["%s.%s" % (name, port), *figures])
     return rows
 
 

@@ -47,6 +47,8 @@ class Repeat(_Resampling):
     """Each block is read `count` times in a row."""
 
     def _made(self, taken: Port, made: Port) -> Callable[[np.ndarray], np.ndarray]:
+        if taken.bounded:
+            return self._listed
         shape, dtype = made.block_shape(0), made.dtype
         if self.block == 1:
             strides = (0,) + np.empty(taken.shape, dtype).strides
@@ -64,6 +66,10 @@ class Repeat(_Resampling):
             return np.broadcast_to(block, several).reshape(shape)
 
         return copied
+
+    def _listed(self, block: Any) -> Any:
+        """Of tokens with sizes of their own."""
+        return ([block] if self.block == 1 else block) * self.count
 
 
 class Last(_Resampling):

@@ -8,6 +8,10 @@ import numpy as np
 
 #: The size of a dimension that is another at every firing: between a network and its `post`.
 OPEN = -1
+#: Arrays begin at addresses that these divide, as those of numpy do.
+ALIGNED = 16
+#: Bytes for the number of tokens: what lies behind it begins with a cache line.
+LENGTH = 64
 
 
 class TaskError(Exception):
@@ -24,6 +28,8 @@ class Port:
 
     #: Of a port of lists (counts.py): the name of their length.
     count = ""
+    #: Axes along which tokens have sizes of their own (sizes.py).
+    bounded: Tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -60,12 +66,43 @@ class Port:
             array.shape == wanted or _is_one_of(array.shape, wanted)
         ):
             returned = "%s%s" % (array.dtype, list(array.shape))
-            sizes = ", ".join("?" if n == OPEN else str(n) for n in wanted)
             raise TaskError(
-                "returned %s for port `%s`, which is %s[%s]"
-                % (returned, self.name, self.dtype, sizes)
+                "returned %s for port `%s`, which is %s" % (returned, self.name, self.kind(firing))
             )
         return array
+
+    def kind(self, firing: int) -> str:
+        """The type of what that firing passes through this port, in words."""
+        sizes = ("?" if n == OPEN else str(n) for n in self.block_shape(firing))
+        return "%s[%s]" % (self.dtype, ", ".join(sizes))
+
+    # -- in memory of several processes, and on the way between machines ---------------------------
+    @property
+    def room(self) -> int:
+        """Bytes of memory that the largest block needs."""
+        tokens = max(self.window, *self.rates) if self.stacked else 1
+        return tokens * int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def write(self, memory: np.ndarray, firing: int, block: Any) -> None:
+        """Put what that firing passes into memory, bytes of which there are enough."""
+        np.copyto(np.ndarray(self.block_shape(firing), self.dtype, memory), block)
+
+    def read(self, memory: np.ndarray, firing: int) -> Any:
+        """What was written there; arrays that refer to the memory."""
+        return np.ndarray(self.block_shape(firing), self.dtype, memory)
+
+    def packed(self, block: Any) -> np.ndarray:
+        """The bytes of tokens on their way to another machine."""
+        return np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+
+    def unpacked(self, data: Any, count: int) -> Any:
+        """So many tokens that came as bytes. Raises ValueError for what does not fit."""
+        block = np.frombuffer(data, self.dtype)
+        if block.ctypes.data % ALIGNED:
+            block = block.copy()
+        block = block.reshape((count,) + self.shape)
+        block.setflags(write=False)
+        return block
 
     def view(self) -> Any:
         """How a firing sees tokens, if that is not simply what it takes."""
@@ -152,6 +189,15 @@ def freeze(block: Any) -> None:
         base.setflags(write=False)
 
 
+def apart(block: Any) -> Any:
+    """The same in memory of its own: an array, or a list of some. Read-only."""
+    if isinstance(block, list):
+        return type(block)([apart(array) for array in block])
+    copy = np.array(block, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
 def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[np.ndarray]:
     """The tokens that lie on a channel at the start (leading axis), zero where no value is
     given."""
@@ -200,6 +246,6 @@ def together(pieces: Sequence[Any]) -> Any:
 
 def on_host(value: Any) -> Any:
     """A token for code on the host, wherever it comes from."""
-    if isinstance(value, np.ndarray) or (isinstance(value, Pieces) and value.nulls):
+    if isinstance(value, (np.ndarray, list)) or (isinstance(value, Pieces) and value.nulls):
         return value
     return np.asarray(value.host())

@@ -30,8 +30,6 @@ from typing import (
     Tuple,
 )
 
-import numpy as np
-
 from .counts import Null
 from .door import PIECE, Door
 from .failures import Failure
@@ -167,14 +165,14 @@ class Transport:
             )
         return lacking()
 
-    def out(self, remote_end: RemoteEnd) -> Outgoing:
+    def out(self, remote_end: RemoteEnd, port: Port) -> Outgoing:
         """The writer's end of a channel; tokens for several readers in one part are sent once."""
         number, group = remote_end.number, (remote_end.task.name, remote_end.peer)
         first = group not in self._groups
         self._groups.setdefault(group, number)
         self._of[number] = remote_end.peer
         send = self._tokens if first else None
-        made = Outgoing(number, remote_end.name, remote_end.capacity, remote_end.delay, send)
+        made = Outgoing(number, remote_end.name, remote_end.capacity, port, remote_end.delay, send)
         self.outgoing[number] = made
         return made
 
@@ -352,14 +350,8 @@ class Transport:
         elif isinstance(block, Missing):
             self._say(peer, NULLS if block.expected else HOLES, number, count)
         else:
-            self._say(
-                peer,
-                TOKENS,
-                number,
-                count,
-                0,
-                np.ascontiguousarray(block).reshape(-1).view(np.uint8).data,
-            )
+            content = self.outgoing[number].port.packed(block)
+            self._say(peer, TOKENS, number, count, 0, content.data)
 
     def _credit(self, number: int, count: int) -> None:
         self._say(self.peers[self._of[number]], CREDIT, number, count)

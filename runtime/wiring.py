@@ -109,7 +109,7 @@ def _remote_channel(transport: Transport, remote_end: RemoteEnd) -> Channel:
     made: Channel
     if remote_end.leaves:
         output = _index(task.outputs, remote_end.port)
-        made = transport.out(remote_end)
+        made = transport.out(remote_end, task.outputs[output])
         made.source, made.destination = task.name, there
         made.empty = _no_tokens(task.outputs[output])
         task.readers[output].append(made)

@@ -25,6 +25,9 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
             f"`{task.name}` does not run on a CPU: bands are for networks there",
             "leave `bands` out",
         )
+    if network.one_piece:
+        message = f"`{task.name}` has {network.one_piece}: its rows are not known"
+        return "F404", message, "leave `bands` out"
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: bands have one image each"
         return "F527", message, "leave `batch` or `bands` out"
@@ -88,7 +91,7 @@ def _least(network: Network, taken: int) -> str:
     """
     from ..networks.bands.choices import choices_of
 
-    possible = network.batch == 1 and network.moving is None
+    possible = network.batch == 1 and network.moving is None and not network.one_piece
     least = next((c for c in choices_of(network) if c.bands), None) if possible else None
     if least is None or least.bytes >= taken:
         return "no bands need less"

@@ -22,6 +22,7 @@ from .graph import Graph, GraphPart, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
 from .liveness import Deadlock, MissingTokens, TooManySteps, deadlock, fewest_tokens
 from .repetition import Conflict, Repetition, repetition
+from .sizes import sized_faults
 from .throughput import Deadlocked, is_live, least_period, without_serial
 from .unfinished import Unfinished
 
@@ -44,7 +45,7 @@ def check(
         return AppVerdicts(Verdict(False, fault.message), undecided, undecided, {}), (fault,)
     consistent = Verdict(True, "every channel balances with this repetition vector")
     live, faults = _deadlock(app, balance)
-    faults += counts_of(app).faults
+    faults += (*counts_of(app).faults, *sized_faults(app))
     if live.holds is not True:
         schedulable = Verdict(live.holds, live.witness)
     else:

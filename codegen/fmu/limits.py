@@ -141,6 +141,9 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
         for port in task.list_ports:
             message = f"`{port.name}` of `{short}` is a list: the rates of a unit are fixed"
             yield _no(message, task, f"write `rate {port.rates[0]}`, and fill up what is not there")
+        for port in task.sized_ports:
+            message = f"`{port.name}` of `{short}` is {port.type}: a unit has fixed sizes"
+            yield _no(message, task, "give it a fixed size, and fill up what is not there")
         if task.link is not None:
             help_text = (
                 "a unit is one graph: give it an `in` or `out` there, and join units in the"

@@ -118,8 +118,11 @@ def _front_of(
 
 
 def may_band(task: Task) -> bool:
-    """Is it a network of one image, whose cut does not move?"""
-    return task.network is not None and task.network.batch == 1 and task.network.moving is None
+    """Is it a network of one image, in layers that are known, whose cut does not move?"""
+    network = task.network
+    if network is None or network.one_piece:
+        return False
+    return network.batch == 1 and network.moving is None
 
 
 def largest(planned: PlannedMemory) -> str:

@@ -477,7 +477,8 @@ def _ports(direction: str, ports: Iterable[Port]) -> Iterator[PortRow]:
 
 def _with_run(row: TaskRow, ran: RanTask) -> TaskRow:
     """A task with what a run measured of it; code on an arrow takes no time."""
-    row = replace(row, fired=ran.firings, failed=ran.failed)
+    ports = [replace(p, list=ran.lists[p.name]) if p.name in ran.lists else p for p in row.ports]
+    row = replace(row, fired=ran.firings, failed=ran.failed, ports=tuple(ports))
     if row.kind == "resampling":
         return row
     error = None

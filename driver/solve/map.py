@@ -37,6 +37,7 @@ from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .known_times import KnownTimes, known_times, require_some_time
+from .lists import CountedList, counted_lists
 from .mixed import is_mixed, map_mixed
 from .request import MapRequest, supposed
 from .state_map import States, map_states_apart
@@ -57,7 +58,7 @@ class Answer(NotebookResult):
 
     `evidence` holds the results for apps with deadlines, of one program or of each state of a
     scenario; None if apps have no periods. `fits`: the mapping may be stored, because `check`
-    accepts it. `path` is where it was stored.
+    accepts it. `path` is where it was stored. `lists` are those that tasks write.
     """
 
     mapping: Mapping
@@ -66,6 +67,7 @@ class Answer(NotebookResult):
     evidence: Joint | States | None = None
     fits: bool = True
     path: Path | None = None
+    lists: tuple[CountedList, ...] = ()
 
     @property
     def joint(self) -> Joint | None:
@@ -117,7 +119,8 @@ def find_mapping(
         map_text = _map_with_deadlines if posed.kind == "deadlines" else _map_without_periods
         answer = map_text(valid, known, request, limit)
     said = (*valid.diagnostics, *posed.warnings, *known.diagnostics, *answer.diagnostics)
-    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)))
+    lists = tuple(counted_lists(valid, known.profile))
+    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)), lists=lists)
     if not posed.keeps or not answer.fits:
         return answer
     stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))

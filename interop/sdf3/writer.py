@@ -160,6 +160,8 @@ def _element(actor: _Actor) -> list[str]:
             said.append(f"Sees {p.kept} tokens again, which no buffer size here counts: {p.name}")
     for p in actor.task.list_ports:
         said.append(f"Up to so many tokens at a firing: {p.name}")
+    for p in actor.task.sized_ports:
+        said.append(f"Tokens of up to so many bytes: {p.name}")
     doc = _comment("        ", [*actor.task.doc.splitlines(), *said])
     return [start, *doc, *(f"        {port}" for port in actor.ports), "      </actor>"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.files import read_bytes
-from ...model.types import DTYPES, MOST_ALONG, MOST_BYTES
+from ...model.types import DTYPES, MOST_ALONG, MOST_BYTES, OPEN
 from .well_formed import type_name, why_not
 
 if TYPE_CHECKING:
@@ -79,8 +79,9 @@ def read_network(
 ) -> NetworkInterface:
     """Import the border of a model.
 
-    `fixed` gives whole shapes of input tensors, `batch` the first dimension of every input where it
-    is dynamic (1 for the shapes of one firing). Raises NetworkError.
+    `fixed` gives shapes of input tensors (`OPEN` leaves a dimension as it is), `batch` the first
+    dimension of every input where it is dynamic (1 for the shapes of one firing). Raises
+    NetworkError.
     """
     try:
         there = path.is_file()
@@ -282,7 +283,7 @@ def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
     dims = value.type.tensor_type.shape.dim
     if shape is not None and len(shape) == len(dims):
         for dim, size in zip(dims, shape, strict=True):
-            if not dim.HasField("dim_value"):
+            if not dim.HasField("dim_value") and size != OPEN:
                 dim.dim_value = size
     elif batch is not None and len(dims) and not dims[0].HasField("dim_value"):
         dims[0].dim_value = batch

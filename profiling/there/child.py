@@ -321,6 +321,7 @@ def _measured(program: Any, times: _Times, watch: _Watch) -> dict[str, Any]:
         "samples": times.samples,
         "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
         "fired": {t.name: t.firings / (t.firings + t.absent) for t in tasks if t.absent},
+        "lists": {t.name: _lists(t) for t in tasks if t.lists is not None},
         "held": {} if times.holding is None else times.holding.shares(),
         "waits": [t.name for t in tasks if t.is_source and not t.live and _waits(t)],
         "period_ns": watch.periods(),
@@ -332,6 +333,12 @@ def _measured(program: Any, times: _Times, watch: _Watch) -> dict[str, Any]:
         "busy": _busy(program),
         "delayed": watch.delayed,
     }
+
+
+def _lists(task: Any) -> list[tuple[str, float, int]]:
+    """The lists that a task has written: port, tokens in one on average, and at most."""
+    written = task.lists.told(task.outputs).get("lists", {})
+    return [(port, seen["mean"], seen["most"]) for port, seen in written.items() if seen["written"]]
 
 
 def _path(path: Any) -> tuple[Optional[float], int, int]:

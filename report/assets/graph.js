@@ -374,7 +374,7 @@ function taskDetails(task, app) {
   if (task.doc) made.push(h("p", { class: "soft" }, prose(cut(task.doc, 600))));
   made.push(h("dl", {}, rows.filter(([, value]) => value).map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
   if (task.ports.length) {
-    made.push(h("h3", {}, "Ports"), h("dl", {}, task.ports.map((p) => [h("dt", {}, p.way), h("dd", {}, name(p.name), p.type ? [" ", h("code", {}, p.type)] : null, p.rates === "1" ? null : ` rate ${p.rates}`)])));
+    made.push(h("h3", {}, "Ports"), h("dl", {}, task.ports.map((p) => [h("dt", {}, p.way), h("dd", {}, name(p.name), p.type ? [" ", h("code", {}, p.type)] : null, p.rates === "1" ? null : ` rate ${p.rates}`, p.list && p.list.mean !== null ? `: ${p.list.mean} on average, ${p.list.most} at most` : null)])));
   }
   const net = task.network;
   if (net) {

@@ -29,7 +29,7 @@ RUN = {
     "analysis": 1,
     "embedding": 6,
     "fmu": 1,
-    "language": 2,
+    "language": 3,
     "robots": 3,
     "scenarios": 2,
     "tasks": 5,
@@ -131,6 +131,7 @@ def test_language(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(
         r"(\d\.\d{3} then \d\.\d{3} then \d\.\d{3}\n)+", run("frames.flow", capfd, "--frames", "2")
     )
+    assert run("lines.flow", capfd, "--frames", "2") == "[144. 144. 144.]\n" * 2
 
 
 def test_robots(

@@ -70,7 +70,7 @@ def matches(expected: str, said: str, exact: bool) -> bool:
     return re.fullmatch(pattern, said.strip(), re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("page", ["camera", "deadline", "networks", "memory", "jetson"])
+@pytest.mark.parametrize("page", ["camera", "deadline", "networks", "memory", "jetson", "found"])
 def test_a_page_shows_what_happens(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import flowc
 import numpy as np
 import pytest
+from flowc.cli import app as cli
 from flowc.codegen.deploy import Deployed
-from flowc.runtime import Fire, Port, Program, UpTo
+from flowc.report.measured import read_run
+from flowc.runtime import Fire, Port, Program
 from flowc.runtime.code import Code
 from flowc.runtime.lifecycle import execute
+from flowc.runtime.reference import make_ports
+from typer.testing import CliRunner
 
 from builds import Write, build, harness, planned, run, store_profile
 from random_counts import Counted, fired, other, random_counts, text_of, token
@@ -23,7 +29,21 @@ FRAMES = 7
 
 
 class Task(Code):
-    """Code that needs the number of a firing."""
+    """Code that needs the number of a firing. A token is a number, or where they are `sized` an
+    array of as many places as its last digit says, each of which has the number."""
+
+    sized = False
+
+    def coded(self, value: int) -> np.ndarray:
+        """The token of a number."""
+        return np.full(1 + value % 9, value, np.int64) if self.sized else np.array(value, np.int64)
+
+    def number(self, token: Any) -> int:
+        """The number of a token."""
+        assert not token.flags.writeable
+        value = int(token.flat[0])
+        assert token.tolist() == self.coded(value).tolist()
+        return value
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         pass
@@ -35,7 +55,7 @@ class Frames(Task):
     def fire(self, inputs: Any, firing: int) -> Any:
         if firing == FRAMES:
             raise StopIteration
-        return np.asarray(firing)
+        return self.coded(firing)
 
 
 class Writer(Task):
@@ -45,12 +65,13 @@ class Writer(Task):
         self.app, self.name = app, name
 
     def fire(self, inputs: Any, firing: int) -> Any:
-        frame = int(inputs[0])
+        frame = self.number(inputs[0])
         length = self.app.length(self.name, frame)
         values = [token(frame, i, self.app.seed) for i in range(length)]
+        tokens = [self.coded(value) for value in values]
         if not self.app.twins[self.name]:
-            return np.array(values, np.int64) if frame % 2 else values
-        return values, [other(value) for value in values]
+            return np.array(values, np.int64) if frame % 2 and not self.sized else tokens
+        return tokens, [self.coded(other(value)) for value in values]
 
 
 class Node(Task):
@@ -60,8 +81,9 @@ class Node(Task):
         self.written = written
 
     def fire(self, inputs: Any, firing: int) -> Any:
-        made = fired(tuple(int(x) for x in inputs), self.written)
-        return made[0] if self.written == 1 else np.array(made)
+        made = fired(tuple(self.number(x) for x in inputs), self.written)
+        tokens = [self.coded(value) for value in made]
+        return tokens[0] if self.written == 1 else tokens
 
 
 class Reader(Task):
@@ -71,25 +93,18 @@ class Reader(Task):
         self.seen: list[list[list[int]]] = []
 
     def fire(self, inputs: Any, firing: int) -> Any:
-        assert all(not x.flags.writeable or not x.size for x in inputs)
-        self.seen.append([x.tolist() for x in inputs])
+        assert all(isinstance(x, list) or not x.flags.writeable or not x.size for x in inputs)
+        self.seen.append([[self.number(token) for token in x] for x in inputs])
 
 
-def program(deployed: Deployed, codes: dict[str, Code]) -> Program:
+def program(deployed: Deployed, codes: Mapping[str, Code]) -> Program:
     """What a generated main.py makes, with this code."""
     made = Program("t", "")
     (described,) = deployed.deployment.apps
     app = made.app(described.name)
     tasks = {}
     for t in described.tasks:
-        sides: list[list[Port]] = []
-        for side in (t.inputs, t.outputs):
-            sides.append([])
-            for p in side:
-                port = Port(p.name, p.dtype, p.shape, p.rates, p.stacked)
-                if p.count:
-                    port = UpTo(p.name, p.dtype, p.shape, p.rates[0], p.count)
-                sides[-1].append(port)
+        sides = [make_ports([asdict(p) for p in side]) for side in (t.inputs, t.outputs)]
         code = codes.get(t.name) or _repeat(t.code)
         tasks[t.name] = app.task(t.name, code, *sides)
     for c in described.channels:
@@ -107,28 +122,31 @@ def _repeat(code: Any) -> Code:
     return flowc.runtime.Repeat(code.count, code.block)
 
 
-def codes_of(app: Counted) -> tuple[dict[str, Code], dict[str, Reader]]:
+def codes_of(app: Counted, sized: bool) -> tuple[dict[str, Task], dict[str, Reader]]:
     """The code of each task, and of the readers among them."""
-    codes: dict[str, Code] = {"A.frame": Frames()}
+    codes: dict[str, Task] = {"A.frame": Frames()}
     for name in app.writers:
         codes[f"A.{name}"] = Writer(app, name)
     for name, (_, _, written) in app.nodes.items():
         codes[f"A.{name}"] = Node(written)
     readers = {name: Reader() for name in app.readers}
     codes.update((f"A.{name}", reader) for name, reader in readers.items())
+    for code in codes.values():
+        code.sized = sized
     return codes, readers
 
 
-def held(seed: int, folder: Path) -> None:
+def held(seed: int, folder: Path, sized: bool) -> None:
     """A random app reads and makes what a few lines over lists say."""
     rng = random.Random(seed)
     app = random_counts(rng)
     flow = folder / f"{seed}.flow"
     (folder / "t.py").write_text("def f(*x, **y): pass\n")
-    flow.write_text(text_of(app, rng))
+    text = text_of(app, rng)
+    flow.write_text(text.replace("int64", "int64[up to 9]") if sized else text)
     checked = flowc.check(flow, platform="some")
     assert checked.ok, (seed, [d.message for d in checked.diagnostics])
-    codes, readers = codes_of(app)
+    codes, readers = codes_of(app, sized)
     assert execute(program(planned(checked.require(), None), codes), strict=True), seed
     for frame in range(FRAMES):
         expected = app.expected(frame)
@@ -140,7 +158,7 @@ def held(seed: int, folder: Path) -> None:
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_random_apps_see_as_many_tokens_as_there_are(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 10):
-        held(seed, tmp_path)
+        held(seed, tmp_path, sized=seed % 2 > 0)
 
 
 TEXT = """
@@ -235,6 +253,34 @@ def test_code_of_all_kinds_fires_for_what_is_there(
     assert tasks["A.cls"]["firings"] == 2 * sum(LENGTHS)
     checked = harness(out)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_lists_are_shown_wherever_times_are(text: Callable[..., Path], tmp_path: Path) -> None:
+    """Mean and most of what was written; apps without a period are balanced with the mean."""
+
+    def said(verb: str, *more: str) -> str:
+        done = CliRunner().invoke(cli, [verb, str(flow), "--platform", "two", *more])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    flow = text(code=CODE.replace("k = int(page[0] * 17)", "k = 3 + int(page[0] * 2)"))
+    assert re.search(r"A\.crop\.line +3\.\d+ +4\n", said("profile", "--seconds", "0.3"))
+    (stored,) = flow.parent.glob("*.profile.json")
+    entries = {e["subject"]: e for e in json.loads(stored.read_text())["entries"]}
+    line, box = entries["A.crop"]["lists"]
+    assert line == {**box, "port": "line"} and 3 < line["mean"] < 4 == line["most"]
+    assert "lists" not in entries["A.page"]
+    for period, balanced in (("", line["mean"]), ("period 1 s", 16)):
+        flow.write_text(flow.read_text().replace("app A {", f"app A {{ {period}"))
+        lists = json.loads(said("map", "--no-measure", "--evaluations", "9", "--json"))["lists"]
+        assert lists[0] == {"task": "A.crop", **line, "balanced": balanced, "limit": 16}
+    shown = said("map", "--no-measure", "--evaluations", "9")
+    assert re.search(r"A\.crop\.line +3\.\d+ +4 +16 +16\n", shown)
+    out = build(flow, tmp_path / "out", platform="two")
+    done = run(out, "--frames", "20", "--full-speed", "--report", str(tmp_path / "r.json"))
+    assert re.search(r"A\.crop\.line +20 +3\.\d+ +4 +16\n", done.stdout)
+    measured = read_run((tmp_path / "r.json").read_bytes())
+    assert measured.tasks["A.crop"].lists["line"].most == 4
 
 
 def test_the_harness_notices_a_token_that_is_lost(

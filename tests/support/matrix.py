@@ -196,6 +196,16 @@ FEATURES = (
         pins="A.o -> {1} process   A.i -> {0}, {1}   A.l -> {1} process",
     ),
     Feature(
+        name="sizes", title="types with `up to`", inside="g: Grow   f: Fill   {x} -> g -> f -> {y}",
+        wanted=lambda n: [k * (k % 8 + 1) for k in n], comes={"fmu": "F618"},
+        pins="A.g -> {1} process   A.f -> {0}, {1}",
+    ),
+    Feature(
+        name="sizes_in_lists", title="the same in lists", inside="o: Widths   g: Wider   l: Wide   {x} -> o -> g -> l -> {y}",
+        wanted=lambda n: [sum((i + 1) * k for i in range(1, k % 5)) for k in n], comes={"fmu": "F618"},
+        pins="A.o -> {1} process   A.g -> {0}, {1}   A.l -> {1} process",
+    ),
+    Feature(
         name="graph", title="graphs, arrays", inside="g: Twice   {x} -> g -> {y}", wanted=lambda n: [k + 2 for k in n]
     ),
     Feature(
@@ -389,6 +399,11 @@ task Watch { in a: V   out b: V   event big   python "t.py:Watch" }
 task Four { in a: V   out b: V rate 4   python "t.py:four" }
 task Some { in a: V   out b: V rate up to 4   python "t.py:some" }
 task All { in a: V rate up to 4   out b: V   python "t.py:total" }
+task Grow { in a: V   out b: float32[1, up to 8]   python "t.py:grow" }
+task Fill { in a: float32[1, up to 8]   out b: V   stateless   python "t.py:fill" }
+task Widths { in a: V   out b: float32[1, up to 8] rate up to 4   python "t.py:widths" }
+task Wider { in a: float32[1, up to 8]   out b: float32[1, up to 8]   stateless   python "t.py:wider" }
+task Wide { in a: float32[1, up to 8] rate up to 4   out b: V   python "t.py:wide" }
 task Join { in a: V rate 4   out b: V   python "t.py:total" }
 task Image { in a: V   out b: float32[1, 1, 8, 4]   python "t.py:image" }
 task Pick { in a: float32[1, 1, 8, 4]   out b: V   python "t.py:pick" }
@@ -658,6 +673,27 @@ def four(a):
 
 def some(a):
     return [a] * (int(a[0, 0]) % 5)
+
+
+def grow(a):
+    return np.full((1, int(a[0, 0]) % 8 + 1), a[0, 0], np.float32)
+
+
+def fill(a):
+    return np.full((1, 4), a.sum(), np.float32)
+
+
+def widths(a):
+    return [np.full((1, i), a[0, 0], np.float32) for i in range(int(a[0, 0]) % 5)]
+
+
+def wider(a):
+    return np.full((1, a.shape[1] + 1), a.sum() / max(1, a.shape[1]), np.float32)
+
+
+def wide(a):
+    assert [t.shape[1] for t in a] == list(range(1, 1 + len(a)))
+    return np.full((1, 4), sum([t.sum() for t in a]), np.float32)
 
 
 def image(a):

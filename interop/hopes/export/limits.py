@@ -64,6 +64,9 @@ def _task(task: Task) -> Iterator[Diagnostic]:
     for port in task.list_ports:
         message = f"`{port.name}` of `{short}` is a list: queues of HOPES have fixed rates"
         yield _no(message, task, f"write `rate {port.rates[0]}`, and fill up what is not there")
+    for port in task.sized_ports:
+        message = f"`{port.name}` of `{short}` is {port.type}: channels of HOPES have fixed sizes"
+        yield _no(message, task, "give it a fixed size, and fill up what is not there")
     for port in task.open_ports:
         help_text = "leave out what follows the last tensor of fixed size"
         yield _no(
