@@ -15,6 +15,8 @@ L later; the last reader that missed it was released before, the next one T late
 is at most the sum of T + L over all parts (Davare et al., "Period optimization for hard real-time
 distributed automotive systems", 2007). Both hold for any phases of the apps, on one machine or on
 several. Where all apps share a clock, one_clock.py knows more.
+
+A part that takes each token once is released by it: there is no wait in front of it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from .system import TimedChain, TimedPart
+from .system import Time, TimedChain, TimedPart
 
 #: The bounds of the paths of each group in ns, in their order.
 PathBounds = Mapping[str, Sequence[Fraction | None]]
@@ -43,21 +45,31 @@ def bound_in_any_phases(
 ) -> Fraction | None:
     """The age or the reaction in ns along one way; None where no bound is known."""
     terms = chain_terms(chain, way, paths)
-    return None if terms is None else sum(terms, start=Fraction(0))
+    return None if terms is None else sum((w + n for w, n in terms), start=Fraction(0))
 
 
 def chain_terms(
     chain: TimedChain, way: Sequence[TimedPart], paths: PathBounds
-) -> list[Fraction] | None:
-    """What the bound along one way is made of, in ns: for each part its latency, and the time
-    between its releases, but of an age for the last one. None where no bound is known."""
-    terms: list[Fraction] = []
+) -> list[tuple[Fraction, Fraction]] | None:
+    """What the bound along one way is made of, in ns: for each part the wait in front of it, and
+    its latency. None where no bound is known.
+
+    An event waits for the next release of the part; a token is found until a newer one is there.
+    """
+    terms: list[tuple[Fraction, Fraction]] = []
+    before: TimedPart | None = None
     for part in way:
         latency = paths[part.group][part.path] if part.group in paths else None
         if latency is None or part.gap is None:
             return None
-        terms += latency, Fraction(part.gap)
-    return terms[:-1] if chain.kind == "age" else terms
+        wait: Time = 0
+        if not part.takes_each:
+            waited_for = part if chain.kind == "reaction" else before
+            if waited_for is not None and waited_for.gap is not None:
+                wait = waited_for.gap
+        terms.append((Fraction(wait), latency))
+        before = part
+    return terms
 
 
 def over_ways(chain: TimedChain, bounds: Sequence[Fraction | None]) -> Fraction | None:

@@ -104,12 +104,17 @@ class TimedPath:
 
 @dataclass(frozen=True, slots=True)
 class TimedPart:
-    """A part of a chain: path number `path` of a group, from which data go on every `gap` ns at
-    least. `gap` is None where no bound is known: a reader that waits for each token."""
+    """A part of a chain: path number `path` of a group, which passes on data that are released
+    `gap` ns apart at most.
+
+    It begins with the newest token of a mailbox, or `takes_each`: then each token releases it, as
+    data from outside release a live source. `gap` is None where it cannot keep up with its tokens.
+    """
 
     group: str
     path: int
     gap: Time | None
+    takes_each: bool = False
 
 
 @dataclass(frozen=True, slots=True)

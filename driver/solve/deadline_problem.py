@@ -6,7 +6,7 @@ it cannot be stated, or why it is infeasible without a search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf
@@ -105,9 +105,7 @@ def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
         chains = []
         for chain in app.chains:
             ways = chain_ways(valid.system.apps, chain.source, chain.sink)
-            timed = tuple(
-                tuple(_timed_part(valid, by_name[part.app], part) for part in way) for way in ways
-            )
+            timed = tuple(tuple(_timed_parts(valid, by_name, way)) for way in ways)
             timed_chain = TimedChain(chain.kind, chain.source, chain.sink, timed, chain.deadline_ns)
             clocked = live.isdisjoint(timed_chain.groups)
             chains.append(replace(timed_chain, clocked=clocked))
@@ -115,15 +113,23 @@ def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
     return made
 
 
-def _timed_part(valid: Valid, group: TaskGroup, part: ChainPart) -> TimedPart:
-    """A part of a chain as a path of its group."""
-    ends = [(path.source, path.sink) for path in group.paths]
-    number = ends.index((part.entry, part.exit))
-    if part.keep is not None:
-        return TimedPart(group.name, number, None)
-    firings = valid.repetition[group.name][part.entry]
-    gap = largest_gap(group.paths[number].newest, firings, group.period_ns)
-    return TimedPart(group.name, number, gap)
+def _timed_parts(
+    valid: Valid, groups: Mapping[str, TaskGroup], way: Sequence[ChainPart]
+) -> Iterator[TimedPart]:
+    """The parts of a chain as paths of their groups."""
+    tokens_apart: Fraction | None = None
+    for part in way:
+        group = groups[part.app]
+        firings = valid.repetition[group.name]
+        ends = [(path.source, path.sink) for path in group.paths]
+        number = ends.index((part.entry, part.exit))
+        entry = firings[part.entry]
+        gap: Fraction | None = largest_gap(group.paths[number].newest, entry, group.period_ns)
+        if part.keep is not None and tokens_apart is not None:
+            keeps_up = group.period_ns / entry <= tokens_apart
+            gap = gap if keeps_up else None
+        yield TimedPart(group.name, number, gap, part.keep is not None)
+        tokens_apart = group.period_ns / firings[part.exit]
 
 
 @dataclass(frozen=True, slots=True)

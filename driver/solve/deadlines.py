@@ -370,6 +370,10 @@ def reasons(joint: Joint) -> list[str]:
     unbounded = [group for group in groups if verdict.worst.groups[group.name] is None]
     for group in unbounded:
         lines.append(f"`{group.name}` has no bound: too many tasks can delay it on some processor")
+    for group in groups:
+        for each in held(group, verdict.worst):
+            if each.chain is not None and each.bound is None:
+                lines.append(f"{each.name(group)} has no bound: {each.unbounded}")
     if unbounded:
         lines += _with_less_to_do(joint.problem, mapping.assignment, busiest)
     lines += _about_tightest(
@@ -444,16 +448,16 @@ def _parts_of(
     for way in chain.ways:
         terms = chain_terms(chain, way, worst.paths)
         if terms is not None:
-            told.append((sum(terms, start=Fraction(0)), way, terms))
+            total = sum((wait + latency for wait, latency in terms), start=Fraction(0))
+            told.append((total, way, terms))
     pick = max if chain.kind == "age" else min
     total, way, terms = pick(told, key=lambda each: each[0])
-    for number, part in enumerate(way):
+    waits_for = "its release" if chain.kind == "reaction" else "a newer token"
+    for part, (wait, latency) in zip(way, terms, strict=True):
         path = groups[part.group].paths[part.path]
-        line = f"  `{path.source} -> {path.sink}` takes {in_ms(terms[2 * number])}"
-        if chain.kind == "reaction":
-            line += f", and its next release comes {in_ms(terms[2 * number + 1])} later"
-        elif part is not way[-1]:
-            line += f", and its next token comes {in_ms(terms[2 * number + 1])} later"
+        line = f"  `{path.source} -> {path.sink}` takes {in_ms(latency)}"
+        if wait:
+            line += f", after up to {in_ms(wait)} until {waits_for} is there"
         yield line
     if bound < total:
         yield f"  {in_ms(total)} in the worst phases: these are known, which saves the rest"

@@ -61,7 +61,7 @@ class Deadlines:
                 if each.bound is None:
                     reason = f"{each.name(group)} has no bound"
                     if each.chain is not None:
-                        reason += ": all apps on its way need periods and `latest` in front"
+                        reason += f": {each.unbounded}"
                     yield BrokenLimit(self, group.name, reason, others=each.others)
                 elif not each.met:
                     reason = (
@@ -120,6 +120,14 @@ class Held:
     def others(self) -> tuple[str, ...]:
         """The groups that a chain comes through."""
         return () if self.chain is None else self.chain.groups
+
+    @property
+    def unbounded(self) -> str:
+        """What a chain needs to have a bound."""
+        return (
+            "all apps on its way need periods, and one with `drop oldest` in front a pace that is"
+            " not slower than its tokens"
+        )
 
     @property
     def met(self) -> bool:

@@ -167,13 +167,32 @@ def test_an_age_that_may_be_too_large_is_late(text: Text) -> None:
     status, age, shown = bounded(text(due="40 ms"))
     assert status == 1 and not age["met"] and age["latency_ns"] > 40_000_000
     assert "`Left.cam -> Robot.motor` is the tightest" in shown
-    assert "and its next token comes 40.00 ms later" in shown
+    assert "after up to 40.00 ms until a newer token is there" in shown
     assert "a deadline of" in shown and "would be met" in shown
 
 
-def test_a_reader_that_waits_for_each_token_has_no_bound(text: Text) -> None:
+def test_a_reader_that_takes_each_token_is_released_by_it(text: Text) -> None:
+    """`Robot` may fire every 10 ms, and tokens come every 40 ms."""
     status, age, _ = bounded(text(EACH_ONCE))
+    assert status == 0 and 7 < age["latency_ns"] / 1e6 <= 16
+    _, reaction, _ = bounded(text(EACH_ONCE), "reaction")
+    assert reaction["latency_ns"] == age["latency_ns"] + 40_000_000
+
+
+def test_a_reader_that_takes_each_token_and_is_too_slow_has_no_bound(text: Text) -> None:
+    flow = text(EACH_ONCE)
+    flow.write_text(flow.read_text().replace("period 10 ms", "period 50 ms"))
+    status, age, shown = bounded(flow)
     assert status == 1 and age["latency_ns"] is None and not age["met"]
+    assert "a pace that is not slower than its tokens" in shown
+
+
+def test_a_program_measures_what_takes_each_token(text: Text, tmp_path: Path) -> None:
+    out = build(text(EACH_ONCE), tmp_path / "b")
+    document = ran(out)
+    age, reaction = age_of(document), age_of(document, "reaction")
+    assert 30 <= age["firings"] <= 40 and reaction["firings"] == age["firings"] - 1
+    assert age["latency_ms"]["p50"] < 40 <= reaction["latency_ms"]["p50"]
 
 
 def test_each_state_measures_its_ages(text: Text, tmp_path: Path) -> None:

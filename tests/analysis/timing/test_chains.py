@@ -85,9 +85,20 @@ def test_the_oldest_of_several_ways_counts_and_the_first_news() -> None:
         found[kind] = over_ways(chain, ways)
     assert found == {"age": 8 + 3 + 5 + 2 + 1, "reaction": 8 + 3 + 20 + 1}
     age = TimedChain("age", "A.a", "C.c", (long,), Fraction(1))
-    assert chain_terms(age, long, paths) == [3, 8, 2, 5, 1]
+    assert chain_terms(age, long, paths) == [(0, 3), (8, 2), (5, 1)]
     reaction = replace(age, kind="reaction")
-    assert chain_terms(reaction, long, paths) == [3, 8, 2, 5, 1, 20]
+    assert chain_terms(reaction, long, paths) == [(8, 3), (5, 2), (20, 1)]
+
+
+def test_a_part_that_takes_each_token_is_released_by_it() -> None:
+    system = row((8, 3, "c", 0), (8, 2, "d", 0), (20, 1, "e", 0))
+    paths = worst_cases(system).paths
+    way = TimedPart("A", 0, 8), TimedPart("B", 0, 8, True), TimedPart("C", 0, 20)
+    age = TimedChain("age", "A.a", "C.c", (way,), Fraction(1), clocked=False)
+    assert chain_terms(age, way, paths) == [(0, 3), (0, 2), (8, 1)]
+    assert bound_in_any_phases(age, way, paths) == 14
+    reaction = replace(age, kind="reaction")
+    assert chain_terms(reaction, way, paths) == [(8, 3), (0, 2), (20, 1)]
 
 
 def test_without_a_bound_of_a_part_there_is_none() -> None:
