@@ -14,6 +14,8 @@ own, and so do the peers, which move the same arrays through the same functions.
     50 tasks, one core      a chain on one processor: time per firing
     50 tasks, alternating   the same chain, every channel between two processors: time per firing
     50 tasks in C           the first chain with empty functions in C
+    8 of 16 in a list       a task on one processor that fires for each token of a list: there are
+                            eight, and up to 16; what writes and reads the list counts as well
 
 Tokens are passed by reference, which is the point: a megabyte must cost no more than a byte.
 
@@ -42,6 +44,7 @@ from paired import Others, Spread, alternate, execute, flowc, machine, ratio, ro
 
 TASKS = 50
 MEGABYTE = 1_000_000
+LISTED = 8
 PYTHON = '''"""Tasks that do nothing."""
 
 import numpy as np
@@ -50,8 +53,15 @@ TOKEN = np.zeros(1, np.float32)
 BIG = np.zeros({size}, np.uint8)
 
 
+LIST = np.zeros(({listed}, 1), np.float32)
+
+
 def source():
     return TOKEN
+
+
+def listed():
+    return LIST
 
 
 def big():
@@ -130,18 +140,35 @@ mapping on host {{
     return Graph(text, iterations, TASKS)
 
 
+def in_a_list() -> Graph:
+    """A task between two lists, which are half full."""
+    text = f"""type Token = float32[1]
+task Source {{ out y: Token rate up to {2 * LISTED}   python "tasks.py:listed" }}
+task Same {{ in x: Token   out y: Token   python "tasks.py:same" }}
+task Sink {{ in x: Token rate up to {2 * LISTED}   python "tasks.py:sink" }}
+app List {{
+    source: Source   same: Same   sink: Sink
+    source -> same -> sink
+}}
+mapping on host {{ List.source -> cpu[0]   List.same -> cpu[0]   List.sink -> cpu[0] }}
+"""
+    return Graph(text, 20_000, LISTED)
+
+
 GRAPHS = {
     "1 MB, there and back": there_and_back(),
     "1 MB, stream": stream(),
     f"{TASKS} tasks, one core": chain(1, 3_000),
     f"{TASKS} tasks, alternating": chain(2, 1_500),
     f"{TASKS} tasks in C": chain(1, 20_000, 'c "tasks.c:'),
+    f"{LISTED} of {2 * LISTED} in a list": in_a_list(),
 }
 AIMS = {
     "1 MB, there and back": 60.0,
     "1 MB, stream": 60.0,
     f"{TASKS} tasks, one core": 2.0,
     f"{TASKS} tasks in C": 1.0,
+    f"{LISTED} of {2 * LISTED} in a list": 2.0,
 }
 
 
@@ -226,6 +253,16 @@ def calls() -> float:
     return 1e6 * (time.perf_counter() - begin) / (count * TASKS)
 
 
+def calls_of_a_list() -> float:
+    """A function, called for each token of a list in a plain loop."""
+    count = 50_000
+    tokens = np.zeros((LISTED, 1), np.float32)
+    begin = time.perf_counter()
+    for _ in range(count):
+        sink([same(token) for token in same(tokens)])  # type: ignore[arg-type]
+    return 1e6 * (time.perf_counter() - begin) / (count * LISTED)
+
+
 def calls_of_c() -> float:
     """The same number of functions in C."""
     count = 20_000
@@ -262,6 +299,7 @@ PEERS: dict[str, Callable[[], float]] = {
     "queue.Queue, stream": queue_stream,
     "plain calls": calls,
     "calls of C": calls_of_c,
+    "calls for a list": calls_of_a_list,
 }
 #: Who stands beside whom.
 BESIDE = (
@@ -271,6 +309,7 @@ BESIDE = (
     (f"{TASKS} tasks, one core", "plain calls"),
     (f"{TASKS} tasks, alternating", "plain calls"),
     (f"{TASKS} tasks in C", "calls of C"),
+    (f"{LISTED} of {2 * LISTED} in a list", "calls for a list"),
 )
 
 
@@ -288,7 +327,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "tasks.c").write_text(C)
-        (folder / "tasks.py").write_text(PYTHON.format(size=MEGABYTE))
+        (folder / "tasks.py").write_text(PYTHON.format(size=MEGABYTE, listed=LISTED))
         sides = {
             graph: program(build(folder, graph, GRAPHS[graph]), GRAPHS[graph]) for graph in GRAPHS
         }

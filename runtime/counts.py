@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Network
+from .stretches import Stretches, stays
 from .tokens import LENGTH, Hole, Missing, Pieces, Port, TaskError, on_host, together
 
 #: Replicas of a task count at once.
@@ -99,13 +100,30 @@ class UpTo(Port):
         if isinstance(block, Missing):  # nothing was written
             return block
         there, most = len(block), self.rates[0]
-        with _COUNTING:
-            self.lists += 1
-            self.tokens += there
-            self.longest = max(self.longest, there)
+        self.counted(there)
         if there == most:
             return block
         return Some([block, Null(most - there)]) if there else Null(most)
+
+    def counted(self, there: int) -> None:
+        """One more list, with so many tokens."""
+        with _COUNTING:
+            self.lists += 1
+            self.tokens += there
+            if there > self.longest:
+                self.longest = there
+
+    def null(self, count: int) -> Null:
+        """So many null tokens."""
+        return Null(count)
+
+    def stays(self, order: Sequence[Any]) -> bool:
+        """Do all tokens of the app that may be missing stay with the worker of an order?"""
+        return stays(order)
+
+    def stretches(self, plan: Any) -> Stretches:
+        """What depends on lists in a round."""
+        return Stretches(plan)
 
     def told(self, outputs: Sequence[Port]) -> Dict[str, Any]:
         """For the report: the lists that were written at each of these ports."""
@@ -161,9 +179,18 @@ class _List:
         """The list in these pieces, which are `count` tokens together. Read-only."""
         if any(isinstance(piece, Hole) for piece in pieces):
             return Hole(count)
-        there = [piece for piece in pieces if not isinstance(piece, Null)]
+        return self.of([piece for piece in pieces if not isinstance(piece, Null)])
+
+    def of(self, there: Sequence[Any]) -> Any:
+        """The list of these pieces, all of whose tokens are there. Read-only."""
+        if len(there) > 1:
+            return together(there)
+        return there[0] if there else self._empty
+
+    def of_tokens(self, there: Sequence[np.ndarray]) -> np.ndarray:
+        """The list of these tokens. Read-only."""
         if not there:
             return self._empty
-        if len(there) == 1:
-            return there[0]
-        return together(there)
+        block = np.array(there)
+        block.setflags(write=False)
+        return block

@@ -74,6 +74,8 @@ class Plan:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
+        #: What depends on lists (stretches.py); None without them.
+        self.stretches: Any = None
         self._callers: Dict[Task, List[Callable[..., Any]]] = {}
         passing = {e.task for e in worker.order if _only_passes(e.task)}
         self._lay_out(passing)
@@ -179,7 +181,13 @@ class Plan:
         for firing in self.sequence[: self.sequence.index(self.firings[position])]:
             self._fire(firing, state)
         for channel, segments in state.items():
-            pieces = [_piece(blocks[name_of(segment[0])], segment) for segment in segments]
+            pieces: List[Tuple[Any, int]] = []
+            for segment in segments:
+                block = blocks[name_of(segment[0])]
+                if self.stretches is not None and self.stretches.depends(segment[0]):
+                    pieces += self.stretches.pieces(segment, block)
+                else:
+                    pieces.append(_piece(block, segment))
             channel.replace(pieces, sum(count for _, _, count, _ in segments))
 
 

@@ -48,7 +48,7 @@ class Repeat(_Resampling):
 
     def _made(self, taken: Port, made: Port) -> Callable[[np.ndarray], np.ndarray]:
         if taken.bounded:
-            return self._listed
+            return self._listed()
         shape, dtype = made.block_shape(0), made.dtype
         if self.block == 1:
             strides = (0,) + np.empty(taken.shape, dtype).strides
@@ -67,9 +67,14 @@ class Repeat(_Resampling):
 
         return copied
 
-    def _listed(self, block: Any) -> Any:
-        """Of tokens with sizes of their own."""
-        return ([block] if self.block == 1 else block) * self.count
+    def _listed(self) -> Callable[[Any], Any]:
+        """The same for tokens with sizes of their own."""
+        count, single = self.count, self.block == 1
+
+        def listed(block: Any) -> Any:
+            return ([block] if single else block) * count
+
+        return listed
 
 
 class Last(_Resampling):

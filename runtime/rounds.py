@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -66,6 +67,10 @@ class Rounds:
             names["accept%d" % k] = _acceptance(task)
             for i, port in enumerate(task.outputs):
                 names["dtype%d_%d" % (k, i)] = port.dtype
+                if port.count:
+                    names["counted%d_%d" % (k, i)] = port.counted  # type: ignore[attr-defined]
+            if task.lists is not None:
+                names["agree%d" % k] = partial(task.lists.agree, [*task.inputs, *task.outputs])
         for k, channel in enumerate(plan.remote):
             names["acquire%d" % k], names["release%d" % k] = channel.acquire, channel.release
             names["ready%d" % k] = channel.ready
@@ -74,17 +79,21 @@ class Rounds:
             names["empty%d" % k] = channel.empty
             if channel.view is not None:
                 names["over%d" % k] = channel.view.over
+                names["of%d" % k] = getattr(channel.view, "of", None)
+                names["of_tokens%d" % k] = getattr(channel.view, "of_tokens", None)
         # No name and no value of a text is in the source. It counts as a file of ours, which
         # tracebacks leave out.
         file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rounds")
         source = _Source(plan)
+        text = source.text()
         for k, chain in enumerate(source.chains):
             names["chain%d" % k], names["why%d" % k] = chain.caller(), chain.why
             names["at%d" % k] = chain.addresses
         names.update(
             address=address, empty=np.empty, contiguous=np.ascontiguousarray, take=source.sums.take
         )
-        exec(compile(source.text(), file, "exec"), names)
+        names.update(source.tables)
+        exec(compile(text, file, "exec"), names)
         self._rounds: Callable[[Dict[str, Any]], int] = names["rounds"]
 
     def enter(self) -> Optional[int]:
@@ -134,6 +143,11 @@ def rounds_of(worker: Worker) -> Optional[Rounds]:
     if limited or not _is_straight(worker.order):
         return None
     plan = Plan(worker)
+    lists = _lists(worker.order)
+    if lists is not None:
+        plan.stretches = lists.stretches(plan)
+        if not plan.stretches.fits:
+            return None
     return Rounds(worker, plan) if plan.warm <= MOST_WARM else None
 
 
@@ -143,11 +157,19 @@ def _is_straight(order: Sequence[Fire]) -> bool:
     run = app.run
     if run.tracer is not None or run.transport is not None or run.played is not None:
         return False
-    if any(task.on_error != "stop" or task.lists is not None for task in app.tasks):
+    if any(task.on_error != "stop" for task in app.tasks):
+        return False
+    lists = _lists(order)
+    if lists is not None and not lists.stays(order):
         return False
     if sum(entry.times for entry in order) > MOST_FIRINGS:
         return False
     return all(entry.task.app is app and _is_plain(entry) for entry in order)
+
+
+def _lists(order: Sequence[Fire]) -> Any:
+    """Some port of lists of the app; None if it has no lists."""
+    return next((t.lists for t in order[0].task.app.tasks if t.lists is not None), None)
 
 
 def _is_plain(entry: Fire) -> bool:
@@ -193,6 +215,9 @@ class _Source:
         self._begins_late = self._alone and self._paced and first.is_source and not first.live
         #: Does the code before the next firing know when that begins?
         self._timed = False
+        #: Which firings depend on lists, and what depends on the lengths of these.
+        self._guards: Dict[int, Any] = {} if plan.stretches is None else plan.stretches.guards
+        self.tables: Dict[str, Any] = {}
         self.sums = Sums(len(plan.tasks))
         # Who records wants to see every token, so that none is the chain's own.
         last = {} if self._recorded else self._last
@@ -206,7 +231,7 @@ class _Source:
             starts = position in (self._starters[:1] if self._alone else self._starters)
             begins = starts or task.releases or (task.opens and not self._alone)
             ends = position in (self._enders[-1:] if self._alone else self._enders) or task.paths
-            fits = can_follow(task) and not self._waits(firing)
+            fits = can_follow(task) and position not in self._guards and not self._waits(firing)
             if begins or not fits:
                 found.append([])
             if fits:
@@ -259,6 +284,12 @@ class _Source:
             lines.append("    late = latencies.append")
         for name in sorted(kept):
             lines.append('    %s = blocks["%s"]' % (name, name))
+        guarded = [f for f in self._plan.firings if f.position in self._guards]
+        for j in sorted({self._number[f.task] for f in guarded}):
+            lines.append("    z%d = 0" % j)
+        for firing in guarded:
+            made = [name_of((firing.position, i, 0)) for i in range(len(firing.task.outputs))]
+            lines += ["    %s = None" % name for name in made]
         for j, count in enumerate(self._plan.done()[-1]):
             lines.append(
                 "    b%d = q%d = 0; m%d = task%d.longest; c%d = n * %d" % (j, j, j, j, j, count)
@@ -268,10 +299,17 @@ class _Source:
     def _tell(self) -> List[str]:
         """The function that hands over what was done since it was called last."""
         tasks = range(len(self._plan.tasks))
+        guarded = [f for f in self._plan.firings if f.position in self._guards]
+        left_out = sorted({self._number[f.task] for f in guarded})
         lines = [
             "    def tell():",
             "        nonlocal since, t, %s"
-            % ", ".join("b%d, q%d, c%d, m%d" % (j, j, j, j) for j in tasks),
+            % ", ".join(
+                [
+                    *("b%d, q%d, c%d, m%d" % (j, j, j, j) for j in tasks),
+                    *("z%d" % j for j in left_out),
+                ]
+            ),
             "        done = DONE[k]",
         ]
         for j in sorted({self._number[f.task] for chain in self.chains for f in chain.firings}):
@@ -280,6 +318,8 @@ class _Source:
         count = self._plan.done()[-1]
         for j in tasks:
             lines += ["        d = n * %d + done[%d]" % (count[j], j)]
+            if j in left_out:
+                lines += ["        task%d.absent += z%d; c%d += z%d; z%d = 0" % ((j,) * 5)]
             lines += [
                 "        worker.tell(task%d, d - c%d, b%d, q%d, m%d); b%d = q%d = 0; c%d = d"
                 % ((j,) * 8)
@@ -300,15 +340,66 @@ class _Source:
         self._timed = False
         chains = {chain.first: (k, chain) for k, chain in enumerate(self.chains)}
         inside = {firing for chain in self.chains for firing in chain.firings}
+        done: Set[Any] = set()
         for firing in self._plan.sequence:
+            if firing in done:
+                continue
             if isinstance(firing, Passing):
                 if self._recorded:
                     lines.append(self._passed_on(firing))
+            elif firing.position in self._guards:
+                run = self._plan.stretches.run(firing.position)
+                lines += self._stretch(run, done)
             elif firing.position in chains:
                 lines += self._chain(*chains[firing.position])
             elif firing not in inside:
                 lines += self._firing(firing)
         return [*lines, *self._ageing(), "line[0] = 0", "n += 1; k = 0"]
+
+    def _stretch(self, run: List[Firing], done: Set[Any]) -> List[str]:
+        """Firings that depend on one list, as many as there are tokens; `done` gets what is
+        written with them."""
+        sequence = self._plan.sequence
+        between = sequence[sequence.index(run[0]) : sequence.index(run[-1]) + 1]
+        done.update(between)
+        passing = [item for item in between if isinstance(item, Passing)] if self._recorded else []
+        lines = [self._passed_on(item) for item in passing]
+        if not self._timed:
+            lines += ["t = clock()"]
+        self._timed = True
+        block, token = self._guards[run[0].position][0], -1
+        length, first = "l" + name_of(block), run[0].position
+        body: List[str] = []
+        for firing in run:
+            if self._guards[firing.position][1] != token:
+                token = self._guards[firing.position][1]
+                body += ["if %s <= %d: break" % (length, token)]
+            body += self._firing(firing)
+        lines += ["while True:", *("    " + line for line in body), "    break"]
+        lengths = range(self._plan.stretches.most(block) + 1)
+        for task in dict.fromkeys(firing.task for firing in run):
+            j, tokens = (
+                self._number[task],
+                [self._guards[f.position][1] for f in run if f.task is task],
+            )
+            table = "gone%d_%d" % (first, j)
+            self.tables[table] = [sum(t >= there for t in tokens) for there in lengths]
+            lines += ["z%d += %s[%s]" % (j, table, length)]
+        for firing in run if self._recorded else ():
+            given = (
+                length,
+                self._guards[firing.position][1],
+                self._number[firing.task],
+                self._number[firing.task],
+                firing.offset,
+            )
+            lines += ["if %s <= %d: run.recorder(task%d, f%d + %d, 1, None, None)" % given]
+        positions = range(first, run[-1].position + 1)
+        gone = [name for name, position in self._last.items() if position in positions]
+        lines += ["%s = None" % " = ".join(gone)] if gone else []
+        for firing in run:
+            lines += self._ended(firing)
+        return lines
 
     def _numbers(self) -> List[str]:
         """The number of each task's first firing in the round."""
@@ -345,7 +436,7 @@ class _Source:
             for i, take in enumerate(firing.takes)
         ]
         lines += self._begun(firing, self._waits(firing))
-        if self._recorded:
+        if self._recorded or task.lists is not None:
             lines += ["i%d = %s" % (i, text) for i, text in enumerate(inputs)]
             inputs = ["i%d" % i for i in range(len(inputs))]
         if self._plan.callers(task):
@@ -360,7 +451,11 @@ class _Source:
         lines += self._call(firing, call)
         if self._recorded:
             lines += [self._record(firing, inputs)]
-        return lines + self._measured(firing) + self._hand_on(firing) + self._ended(firing)
+        lines += self._measured(firing) + self._hand_on(firing)
+        if task.lists is not None and task.inputs:
+            lines += ["%s = None" % " = ".join("i%d" % i for i in range(len(task.inputs)))]
+        # what is left out ends frames, too
+        return lines if position in self._guards else lines + self._ended(firing)
 
     def _begun(self, firing: Firing, waits: List[str]) -> List[str]:
         """What it waits for, when it begins, and what begins with it."""
@@ -514,6 +609,7 @@ class _Source:
                 ]
             lines += ["else: %s, = %s" % (", ".join(outputs), accept % given[0])]
             lines += ["r = None"] if len(outputs) > 1 else []
+        lines += self._lists_of(task, outputs)
         if type(task.code) is not C:
             lines += ["if run.strayed: run.end_stray(task%d, f%d + %d)" % (j, j, offset)]
         if task.live:
@@ -525,6 +621,21 @@ class _Source:
             lines += ["e = clock(); d = e - t"]
         lines += ["b%d += d; q%d += d * d" % (j, j), "if d > m%d: m%d = d" % (j, j), "t = e"]
         self._timed = True
+        return lines
+
+    def _lists_of(self, task: Task, outputs: Sequence[str]) -> List[str]:
+        """How long the lists of a firing are, and whether those with one count are as long."""
+        lines, j = [], self._number[task]
+        first: Dict[str, str] = {}
+        blocks = ["i%d" % i for i in range(len(task.inputs))] + [*outputs]
+        for port, block in zip([*task.inputs, *task.outputs], blocks):
+            other = first.setdefault(port.count, block)
+            if port.count and other is not block:
+                given = (other, block, j, ", ".join(blocks))
+                lines += ["if len(%s) != len(%s): agree%d([%s])" % given]
+        for i, (port, block) in enumerate(zip(task.outputs, outputs)):
+            if port.count:
+                lines += ["l%s = len(%s); counted%d_%d(l%s)" % (block, block, j, i, block)]
         return lines
 
     def _released(self, firing: Firing, time: str) -> str:
@@ -539,7 +650,16 @@ class _Source:
         )
 
     def _good(self, task: Task, j: int, i: int, offset: int, x: str) -> str:
-        shape = task.outputs[i].block_shape(offset)
+        port = task.outputs[i]
+        if port.bounded:  # `accept` looks at the sizes
+            return "False"
+        if port.count:
+            given = (x, x, j, i, x, port.shape, x, port.rates[0])
+            return (
+                "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape[1:] == %r"
+                " and len(%s) <= %d" % given
+            )
+        shape = port.block_shape(offset)
         return "type(%s) is ndarray and %s.dtype is dtype%d_%d and %s.shape == %r" % (
             x,
             x,
@@ -574,6 +694,8 @@ class _Source:
         if not task.inputs[i].stacked:
             ((block, start, _, single),) = take
             return name_of(block) if single else "%s[%d, ...]" % (name_of(block), start)
+        if task.inputs[i].count:
+            return self._list(task, i, take)
         if not take and channel.view is None:
             return "empty%d" % self._local[channel]
         if (
@@ -596,6 +718,19 @@ class _Source:
                 task.inputs[i].rate(offset),
             )
         return pieces[0] if len(pieces) == 1 else "join((%s))" % ", ".join(pieces)
+
+    def _list(self, task: Task, i: int, take: List[Segment]) -> str:
+        """The list that a firing reads: as it was written, or of what fired for its tokens."""
+        channel = task.feeders[i]
+        assert isinstance(channel, LocalChannel)
+        (first, _, _, single), number = take[0], self._local[channel]
+        block, there = self._plan.stretches.read(take)
+        if block is None:
+            return "of%d([%s])" % (number, name_of(first))
+        made = "".join("%s, " % name_of(segment[0]) for segment in take)
+        self.tables["have%d" % first[0]] = there
+        given = ("_tokens" if single else "", number, made, first[0], name_of(block))
+        return "of%s%d((%s)[:have%d[l%s]])" % given
 
     def _slice(self, block: Block, start: int, count: int) -> str:
         position, output, _ = block

@@ -178,7 +178,15 @@ class _Several:
         """The list of the tokens in these pieces, which are `count` together. Read-only arrays."""
         if any(isinstance(piece, Hole) for piece in pieces):
             return Hole(count)
-        return Tokens([t for piece in pieces if not isinstance(piece, Missing) for t in piece])
+        return self.of([piece for piece in pieces if not isinstance(piece, Missing)])
+
+    def of(self, there: Sequence[Any]) -> Any:
+        """The list of the tokens in these pieces, all of which are there."""
+        return Tokens([token for piece in there for token in piece])
+
+    def of_tokens(self, there: Sequence[np.ndarray]) -> Any:
+        """The list of these tokens."""
+        return Tokens(there)
 
 
 def _padded(size: int) -> int:

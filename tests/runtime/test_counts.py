@@ -295,6 +295,61 @@ def test_the_harness_notices_a_token_that_is_lost(
     assert harness(out).returncode == 1
 
 
+ROUNDS = """
+task Cut { out y: int32[2] rate up to 4 by n   out z: int32 rate up to 4 by n   python "t.py:Cut" }
+task Same { in x: int32[2]   out y: int32[2] rate 2   python "t.py:same" }
+task InC { in x: int32[2]   out y: int32   c "s.c:first" }
+task All {
+    in y: int32 rate up to 8   in w: int32[2] rate up to 4   in z: int32 rate up to 4   in s: int32
+    python "t.py:all_"
+}
+task Stop { out s: int32   python "t.py:Stop" }
+app A {
+    cut: Cut   same: Same   in_c: InC   all: All   stop: Stop
+    cut.y -> same -> in_c -> all.y   cut.y -> all.w   cut.z -> all.z   stop -> all.s
+}
+"""
+ROUNDS_CODE = """
+import numpy as np
+class Cut:
+    def __init__(self): self.n = -1
+    def __call__(self):
+        self.n += 1
+        k = self.n % 5
+        return [np.array([self.n, i], np.int32) for i in range(k)], np.arange(k, dtype=np.int32)
+def same(x): return [x, x + 1]
+def all_(y, w, z, s):
+    assert y.tolist() == [s + i for _ in w for i in (0, 1)]
+    assert w.tolist() == [[s, i] for i in z] and len(z) == s % 5
+class Stop:
+    def __init__(self): self.n = -1
+    def __call__(self):
+        self.n += 1
+        if self.n == 43: raise StopIteration
+        return np.int32(self.n)
+"""
+
+
+def test_rounds_leave_out_what_is_not_there(write: Write, tmp_path: Path) -> None:
+    """On one core, once its order leaves nothing to decide; the stream ends in the middle."""
+    flow = write(ROUNDS, t_py=ROUNDS_CODE)
+    flow.with_name("s.c").write_text(
+        "int first(void *state, const int32_t *x, int32_t *y, const first_params *p)"
+        " { *y = *x; return 0; }"
+    )
+    store_profile(flow)
+    out = build(flow, tmp_path / "out")
+    done = run(out, "--report", str(tmp_path / "r.json"))
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["apps"]["A"]["frames"] == 43
+    there = document["tasks"]["A.same"]["firings"]
+    assert there in (sum(n % 5 for n in range(43)), sum(n % 5 for n in range(44)))
+    assert document["tasks"]["A.in_c"]["firings"] == 2 * there
+    checked = harness(out)
+    assert checked.returncode == 0, checked.stderr
+
+
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
