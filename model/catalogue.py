@@ -171,7 +171,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F401": ("a network file is missing", "The path is relative to the .flow file."),
     "F402": (
         "a network file is damaged",
-        "It is not an ONNX file, it is truncated, or its graph is inconsistent.",
+        "It is not an ONNX file, it is truncated, or its graph is inconsistent. What other tools write is named, with the converter that helps.",
     ),
     "F403": (
         "a dimension of a network is not fixed",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.files import read_bytes
 from ...model.types import DTYPES, MOST_ALONG, MOST_BYTES
+from .file_kinds import FileKind, kind_of, kind_of_folder
 from .well_formed import type_name, why_not
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def read_network(
     except (OSError, ValueError):  # a path that no file system takes
         there = False
     if not there:
+        if os.path.isfile(path / "saved_model.pb"):
+            raise _other(path.name, kind_of_folder(path.name))
         raise NetworkError("F401", f"`{path.name}` does not exist", _who_makes(path))
     return _read(str(path), path.stat().st_mtime_ns, tuple(sorted(fixed.items())), batch)
 
@@ -95,7 +98,7 @@ def read_fixed(
     path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None
 ) -> tuple[NetworkInterface, Any]:
     """The border of a model, and the model itself with the shapes of its inputs put in; external
-    weights stay outside.
+    weights stay outside, and tensors of `Constant` nodes are weights.
 
     Raises NetworkError: the faults of `read_network`, and F403 for an input without fixed shape.
     """
@@ -104,6 +107,7 @@ def read_fixed(
     interface = read_network(path, fixed, batch)
     model = onnx.load(str(path), load_external_data=False)
     _open_unknown(model)
+    _constants_to_weights(model.graph)
     borders = {b.name: b for b in interface.inputs}
     for value in (*model.graph.input, *model.graph.output):  # a tensor may be both
         if value.name in borders:
@@ -212,17 +216,30 @@ def _load(file: Path) -> ModelProto:
             "F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path"
         ) from error
     except DecodeError as error:
+        known = kind_of(file.name, content)
+        if known is not None:
+            raise _other(file.name, known) from error
         message = f"`{file.name}` ({len(content)} bytes) is not an ONNX file, or it is truncated"
         raise NetworkError("F402", message, "fetch or export it again") from error
-    if not model.graph.node and not model.graph.output:
-        raise NetworkError("F402", f"`{file.name}` holds no network", "fetch or export it again")
+    empty = not model.graph.node and not model.graph.output
     reason = why_not(model)
+    if empty or reason:
+        known = kind_of(file.name, content)
+        if known is not None:
+            raise _other(file.name, known)
+    if empty:
+        raise NetworkError("F402", f"`{file.name}` holds no network", "fetch or export it again")
     if reason:
         raise NetworkError(
             "F402", f"`{file.name}` is not a valid network: {reason}", "export it again"
         )
     _open_unknown(model)
     return model
+
+
+def _other(name: str, kind: FileKind) -> NetworkError:
+    """The fault of a file that is something else."""
+    return NetworkError("F402", f"`{name}` is {kind.what}, not an ONNX file", kind.help)
 
 
 def _open_unknown(model: ModelProto) -> None:
@@ -233,6 +250,21 @@ def _open_unknown(model: ModelProto) -> None:
         for dimension in value.type.tensor_type.shape.dim:
             if dimension.dim_value < 0:
                 dimension.ClearField("dim_value")
+
+
+def _constants_to_weights(graph: Any) -> None:
+    """Some exporters write weights as `Constant` nodes: they take the same memory."""
+    nodes = []
+    for node in graph.node:
+        values = [a.t for a in node.attribute if a.name == "value"]
+        if node.op_type == "Constant" and values and node.domain in ("", "ai.onnx"):
+            graph.initializer.append(values[0])
+            graph.initializer[-1].name = node.output[0]
+        else:
+            nodes.append(node)
+    if len(nodes) < len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 def _external(model: ModelProto, file: Path) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Each has one fault, or is the smallest network that a text needs. The same bytes
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import onnx
@@ -174,6 +175,8 @@ def main() -> None:
         (HERE / f"{name}.onnx").write_bytes(net.SerializeToString(deterministic=True))
     (HERE / "truncated.onnx").write_bytes(linear().SerializeToString(deterministic=True)[:100])
     (HERE / "empty.onnx").write_bytes(b"")
+    (HERE / "lite.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(20))
+    (HERE / "torch.pth").write_bytes(pickle.dumps(0x1950A86A20F9469CFC6C, 2))
 
 
 if __name__ == "__main__":
