@@ -183,7 +183,9 @@ class Network:
     pattern of files below the folder `path`, for `precision` int8. `content_hash` covers the file
     and its external data; `unread` are outputs without a port. `model` is the model itself if it
     has no file: a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose
-    cut may move at run time, `segments` for a network that shares parts with others.
+    cut may move at run time, `segments` for a network that shares parts with others. `one_piece`
+    says why it cannot be cut, converted, or run on anything but a CPU (empty: it can); `library` is
+    the file with its own operators, if any.
     """
 
     definition: str
@@ -202,6 +204,13 @@ class Network:
     cut_from: Network | None = field(default=None, repr=False)
     unread: tuple[str, ...] = ()
     segments: Segments | None = field(default=None, repr=False)
+    one_piece: str = ""
+    library: str = ""
+
+    @property
+    def cuttable(self) -> bool:
+        """Does it have layers that searches may cut, as far as its model goes?"""
+        return not self.model and not self.one_piece
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -34,7 +34,7 @@ def _with_exits(app: Application) -> Application:
 
 
 def _cut(task: Task) -> Task:
-    if task.network is None or not task.network.unread or task.network.model:
+    if task.network is None or not task.network.unread or not task.network.cuttable:
         return task
     return replace(task, network=_of_outputs(task.network))
 

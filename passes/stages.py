@@ -132,6 +132,11 @@ def _split(task: Task, pin: Pin) -> _Cut | Diagnostic:
 
 def _unfit_network(name: str, network: Network, pin: Pin) -> Diagnostic | None:
     """Why a network cannot be cut, whatever its stages are."""
+    if network.one_piece:
+        message = f"`{name}` has {network.one_piece}: it stays in one piece"
+        return Diagnostic(
+            "F404", message, pin.span, help="pin it to one processor, without `until`"
+        )
     if network.model:
         message = (
             f"`{name}` is an exit of `{network.file}`: its stages have to be pinned in the text"

@@ -25,6 +25,9 @@ def unfit_bands(task: Task, stage: PinStage, kinds: Collection[str]) -> tuple[st
             f"`{task.name}` does not run on a CPU: bands are for networks there",
             "leave `bands` out",
         )
+    if network.one_piece:
+        message = f"`{task.name}` has {network.one_piece}: its rows are not known"
+        return "F404", message, "leave `bands` out"
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: bands have one image each"
         return "F527", message, "leave `batch` or `bands` out"
@@ -67,9 +70,10 @@ def unfit_memory(
     else:
         whole = needs(network)
         if whole is None:
+            reason = f"it has {network.one_piece}" if network.one_piece else "its sizes are open"
             return (
                 "F512",
-                f"the memory of `{task.name}` is not known: its sizes are open",
+                f"the memory of `{task.name}` is not known: {reason}",
                 "leave `memory` out",
             )
         weights, between = whole.weights, network.batch * whole.block

@@ -77,6 +77,9 @@ def _unfit_network(task: Task, network: Network, kind: str) -> Reason | None:
     """The reason why a network cannot leave the CPU."""
     if network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
+    if network.one_piece:
+        message = f"`{task.name}` cannot run on a {kind}: it has {network.one_piece}"
+        return "F404", message, "leave it on a cpu: it stays in one piece"
     if task.open_ports:
         message = (
             f"`{task.name}` cannot run on a {kind}: the size of `{task.open_ports[0].name}` depends"

@@ -325,4 +325,5 @@ def _layered(
 
 def may_be_cut(task: Task) -> bool:
     """May searches cut this network, so that times of its layers matter?"""
-    return task.network is not None and not task.network.model and task.network.batch == 1
+    network = task.network
+    return network is not None and network.cuttable and network.batch == 1

@@ -77,7 +77,9 @@ def _variants(states: Mapping[str, Valid]) -> Iterator[tuple[str, Network]]:
             names = {f"{instance}.{variant}" for instance, variant in app.variants}
             for task in app.tasks:
                 network = task.network
-                if task.name in names and network is not None and network.batch == 1:
+                if task.name not in names or network is None or network.one_piece:
+                    continue
+                if network.batch == 1:
                     yield task.name, network
 
 

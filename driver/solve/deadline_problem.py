@@ -313,7 +313,7 @@ def _batch(task: Task) -> int:
 
 def _inside(task: Task) -> LayerChain | None:
     """The layers of a network that may be cut; None if they cannot be read."""
-    if task.network is None or task.network.model:
+    if task.network is None or not task.network.cuttable:
         return None
     try:
         return read_chain(Path(task.network.path), task.network.shapes)

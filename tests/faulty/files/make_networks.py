@@ -135,6 +135,14 @@ def strings() -> onnx.ModelProto:
     return model([node], [tensor("word", [1], kind)], [tensor("output", [1], kind)])
 
 
+def custom() -> onnx.ModelProto:
+    """An operator that only its maker has."""
+    node = helper.make_node("Spiral", ["input"], ["output"], domain="my.domain")
+    net = model([node], [tensor("input", [1, 4])], [tensor("output", [1, 4])])
+    net.opset_import.append(helper.make_opsetid("my.domain", 1))
+    return net
+
+
 def sequence() -> onnx.ModelProto:
     """A list of tensors goes out."""
     node = helper.make_node("SplitToSequence", ["input"], ["parts"], axis=0)
@@ -166,6 +174,7 @@ def main() -> None:
         "contradiction": contradiction(),
         "two_inputs": two_inputs(),
         "strings": strings(),
+        "custom": custom(),
         "sequence": sequence(),
         "nonzero": nonzero(),
         "weights_missing": external("weights.bin"),
