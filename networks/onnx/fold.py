@@ -99,7 +99,7 @@ def _changed(request: Request) -> Any:
     if not changed:
         return None
     if request.known:
-        _outputs(model, _plain())  # raises the reason why it cannot run
+        _outputs(model, _whole())  # raises the reason why it cannot run
     return model
 
 
@@ -171,6 +171,7 @@ def _folded(model: Any) -> tuple[Any, bool]:
                 file = place / "folded.onnx"
                 outputs = _outputs(model, _basic(file))
                 folded = onnx.load(str(file))
+            _outputs(folded, _whole())
         except Refused:  # if it is refused without folding too, the last session says why
             return model, changed
         _type_outputs(folded, outputs)
@@ -209,6 +210,15 @@ def _plain() -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
+
+
+def _whole() -> Any:
+    """Options as programs have them."""
+    import onnxruntime
+
+    options = _plain()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     return options
 
 

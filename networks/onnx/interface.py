@@ -150,7 +150,11 @@ def read_fixed(
             border = borders[value.name]
             if not border.fixed:
                 message = f"input `{border.name}` of `{path.name}` is not fixed: {border}"
-                raise NetworkError("F403", message, "export it with fixed shapes")
+                sizes = "x".join(str(d) if isinstance(d, int) else "SIZE" for d in border.dims)
+                help_text = (
+                    f"give its sizes, `--shape {border.name}={sizes}`, or fix them in a text"
+                )
+                raise NetworkError("F403", message, help_text)
             kind = value.type.tensor_type.elem_type
             value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, border.shape))
     return interface, model

@@ -330,3 +330,33 @@ def test_no_library_for_c_has_operators_of_its_own(write: Write, tmp_path: Path)
     with pytest.raises(flowc.Errors) as raised:
         build_external(flow, tmp_path / "out")
     assert [d.code for d in raised.value.diagnostics] == ["F413"]
+
+
+def test_sizes_of_a_file_stand_on_the_command_line(tmp_path: Path) -> None:
+    from flowc.cli import app
+
+    nodes = [
+        N("Shape", ["x"], ["sizes"]),
+        N("Gather", ["sizes", "order"], ["turned"]),
+        N("Relu", ["x"], ["r"]),
+        N("Reshape", ["r", "turned"], ["y"]),
+    ]
+    ends = [value("x", ["rows", "columns"])], [value("y", None)]
+    path = save(tmp_path / "n.onnx", nodes, *ends, order=np.array([1, 0], np.int64))
+
+    def call(*words: str) -> Any:
+        return CliRunner().invoke(app, [words[0], str(path), *words[1:]])
+
+    open_ = call("analyze", "--cuts")
+    assert open_.exit_code == 1 and "--shape x=1xSIZE" in open_.stderr
+    cuts = json.loads(call("analyze", "--cuts", "--json", "--shape", "x=2x3").stdout)["cuts"]
+    assert [(c["layer"], c["bytes"]) for c in cuts] == [("r", 24)]
+    assert call("profile", "--shape", "x=2x3", "--seconds", "0.1").exit_code == 0
+    for wrong, said in (
+        ("z=2x3", "F405"),
+        ("x=2", "F406"),
+        ("x=two", "--shape"),
+        ("2x3", "--shape"),
+    ):
+        refused = call("analyze", "--shape", wrong)
+        assert refused.exit_code != 0 and said in refused.output, wrong
