@@ -108,7 +108,9 @@ def _inlined(graph: Any, branch: Any, node: Any) -> list[Any]:
 
     room = first_output(node)
     made = {t for n in branch.node for t in n.output if t}
-    names = {t: f"{room}/{t}" for t in (*made, *(w.name for w in branch.initializer))}
+    weights = [w.name for w in branch.initializer]
+    weights += [w.values.name for w in branch.sparse_initializer]
+    names = {t: f"{room}/{t}" for t in (*made, *weights)}
     copied = []
     for inner, outer in zip(branch.output, node.output, strict=True):
         if outer and inner.name in made and names[inner.name] == f"{room}/{inner.name}":
@@ -123,6 +125,9 @@ def _inlined(graph: Any, branch: Any, node: Any) -> list[Any]:
     for weight in branch.initializer:
         graph.initializer.append(weight)
         graph.initializer[-1].name = names[weight.name]
+    for sparse in branch.sparse_initializer:
+        graph.sparse_initializer.append(sparse)
+        graph.sparse_initializer[-1].values.name = names[sparse.values.name]
     for tensor, outer in copied:
         source = names.get(tensor, tensor)
         nodes.append(onnx.helper.make_node("Identity", [source], [outer]))

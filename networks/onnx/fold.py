@@ -75,7 +75,10 @@ def _changed(request: Request) -> Any:
     import onnx
     import onnx.inliner
 
-    model: Any = onnx.load(request.path)
+    try:
+        model: Any = onnx.load(request.path)
+    except Exception as error:  # weights in other files: onnx raises types of its own
+        raise Refused(str(error)) from error
     if model.ByteSize() > LIMIT:
         raise Refused("it is larger than 2 GB")
     changed = bool(request.constants)
@@ -93,9 +96,12 @@ def _changed(request: Request) -> Any:
         _cut(model, set(request.cut), known=request.known)
         changed = True
     if request.fold and request.known:
+        before = onnx.ModelProto()
+        before.CopyFrom(model)
         folded, more = _folded(model)
-        if more:
-            model, changed = folded, True
+        if more and _runs(folded):
+            return folded
+        model = before
     if not changed:
         return None
     if request.known:
@@ -199,7 +205,9 @@ def _type_outputs(model: Any, outputs: list[Any]) -> None:
             continue
         name = {"float": "FLOAT", "double": "DOUBLE"}.get(word, word.upper())
         kind = TensorProto.DataType.Value(name)
-        sizes = [d if isinstance(d, int | str) else None for d in own.shape]
+        # ONNX Runtime says the same of a scalar and of a tensor of which it knows no shape.
+        known = own.shape or value.type.tensor_type.HasField("shape")
+        sizes = [d if isinstance(d, int | str) else None for d in own.shape] if known else None
         value.type.CopyFrom(helper.make_tensor_type_proto(kind, sizes))
 
 
@@ -211,6 +219,15 @@ def _plain() -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return options
+
+
+def _runs(model: Any) -> bool:
+    """Is a model accepted? ONNX Runtime is stricter where it knows more about sizes."""
+    try:
+        _outputs(model, _whole())
+    except Refused:
+        return False
+    return True
 
 
 def _whole() -> Any:

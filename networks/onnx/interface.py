@@ -95,7 +95,7 @@ class NetworkInterface:
     """`content_hash` covers the file and its external data files (paths relative to the model).
 
     `one_piece` says why the model cannot be cut and looked at layer by layer; empty if it can.
-    `zipped`: a `ZipMap` makes one of the outputs. `foreign` are operators that neither ONNX nor
+    `zipped` are outputs that a `ZipMap` makes. `foreign` are operators that neither ONNX nor
     ONNX Runtime has.
     """
 
@@ -105,7 +105,7 @@ class NetworkInterface:
     external: tuple[str, ...]
     content_hash: str
     one_piece: str = ""
-    zipped: bool = False
+    zipped: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
 
 
@@ -200,7 +200,7 @@ def _read(
     inputs = tuple(_border(v) for v in graph.input if v.name not in weights)
     outputs = tuple(_border(v) for v in graph.output)
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
-    zipped = any(n.op_type == "ZipMap" for n in model.graph.node)
+    zipped = tuple(str(n.output[0]) for n in model.graph.node if n.op_type == "ZipMap")
     content = _hash(file, external)
     others = foreign(model)
     return NetworkInterface(inputs, outputs, opset, external, content, one_piece, zipped, others)

@@ -35,7 +35,8 @@ class Wishes:
     """What a text says about the tensors of a file.
 
     `shapes` of inputs (-1: left open), `constants` in place of inputs, by their numbers, and the
-    outputs that ports name (`named`), which stay whatever their type is. `sizes`: outputs with open
+    outputs that ports name (`named`), which stay whatever their type is; of those that a `ZipMap`
+    makes its rows stay in any case. `sizes`: outputs with open
     dimensions are to be asked for.
     """
 
@@ -51,7 +52,8 @@ def prepared(path: Path, look: NetworkInterface, wishes: Wishes, root: Path) -> 
     `look` is the interface of the file. Raises NetworkError: F402 where ONNX Runtime refuses the
     model, F605 where it cannot be written.
     """
-    cut = [b.name for b in look.outputs if not b.carried and b.name not in wishes.named]
+    kept = wishes.named.difference(look.zipped)
+    cut = [b.name for b in look.outputs if not b.carried and b.name not in kept]
     if len(cut) == len(look.outputs) and not look.zipped:
         cut = []  # nothing would be left: the outputs are faults of the text
     fold = bool(wishes.constants) or wishes.sizes or bool(look.one_piece)
@@ -70,16 +72,18 @@ def prepared(path: Path, look: NetworkInterface, wishes: Wishes, root: Path) -> 
     digest = hashlib.sha256(f"{words} {said}".encode()).hexdigest()
     place = root / KEPT / digest[:16] / f"{path.stem}.{digest[:6]}.onnx"
     try:
-        content = read_bytes(place, LARGEST)
+        same = place.stat().st_size == len(SAME)
     except OSError:
-        content = _made(request, path.name) or SAME
+        content = _made(request, path.name)
+        same = content is None
         try:
             make_folders(root, Path(KEPT) / digest[:16])
-            replace_file(place, content)
+            replace_file(place, content or SAME)
         except OSError as error:
-            message = f"cannot write `{place}`: {reason(error)}"
-            raise NetworkError("F605", message, "make its folder writable") from error
-    return path if content == SAME else place
+            if not same:
+                message = f"cannot write `{place}`: {reason(error)}"
+                raise NetworkError("F605", message, "make its folder writable") from error
+    return path if same else place
 
 
 def _versions() -> dict[str, str]:

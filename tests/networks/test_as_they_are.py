@@ -256,11 +256,17 @@ def classifier(path: Path) -> Path:
     return save(path, nodes, [value("x", ["rows", 4])], [label, by_class])
 
 
-def test_outputs_that_no_channel_carries_are_cut_off(write: Write, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("net", "name"),
+    [("{ batch 1 }", "by_class"), ('{ batch 1  out chances from "by_class" }', "chances")],
+)
+def test_outputs_that_no_channel_carries_are_cut_off(
+    net: str, name: str, write: Write, tmp_path: Path
+) -> None:
     path = classifier(tmp_path / "n.onnx")
-    flow = write(text("{ batch 1 }"), t_py=CODE)
+    flow = write(text(net), t_py=CODE)
     (task,) = (t for t in flowc.load(flow).apps[0].tasks if t.network is not None)
-    assert [p.name for p in task.outputs] == ["by_class"], "the rows that ZipMap was given"
+    assert [p.name for p in task.outputs] == [name], "the rows that ZipMap was given"
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     wanted = []
     for frame in FRAMES:
