@@ -6,6 +6,7 @@ import errno
 import functools
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -70,6 +71,14 @@ TextOrNetwork = Annotated[
         callback=only_text,
     ),
 ]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=1x3x48x320",
+        help="Of a network: sizes of an input with open dimensions. Once for each of them.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 OnPlatform = Annotated[
     str,
@@ -130,6 +139,22 @@ def seconds(text: str) -> float:
         raise typer.BadParameter(
             f"`{text}` is not a time: write `60s` or `5min`", param_hint="--budget"
         ) from None
+
+
+def with_shapes(file: Path, words: list[str] | None) -> Path:
+    """A network with sizes from the command line. Raises BadParameter, and Errors."""
+    from ..driver.show.networks import with_shapes as driver_with_shapes
+
+    if words and file.suffix != ".onnx":
+        raise typer.BadParameter("it is for .onnx files", param_hint="--shape")
+    shapes = {}
+    for word in words or ():
+        name, _, sizes = word.rpartition("=")
+        if not name or not re.fullmatch(r"[1-9]\d{0,9}(x[1-9]\d{0,9})*", sizes):
+            message = f"{word!r} is not like `x=1x3x48x320`"
+            raise typer.BadParameter(message, param_hint="--shape")
+        shapes[name] = tuple(map(int, sizes.split("x")))
+    return driver_with_shapes(file, shapes)
 
 
 def print_json(document: Any) -> None:

@@ -24,7 +24,7 @@ from ._deadlines import (
     why_no_better,
     why_rates,
 )
-from ._tables import fitted, folded, in_8_bits
+from ._tables import fitted, folded, in_8_bits, in_one_piece
 
 #: Characters of a configuration in the table; --explain prints the winner's in full.
 WIDEST = 72
@@ -51,6 +51,9 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
         found = [table(mapping, evaluations)]
         if explain:
             reasons = [_folded(mapping.why)]
+    if explain:
+        for task, why in in_one_piece(mapped.valid.system.apps).items():
+            reasons.append(folded(f"{task} stays whole, on a CPU: it has {why}", 2))
     if mapped.lists:
         found.append(f"\n{_lists(mapped.lists)}")
     if mapping.memory is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -398,6 +398,16 @@ def _token_bytes(type: TensorType | None) -> str:
     if type is None:
         return "-"
     return f"{type.bytes}+" if type.open else str(type.bytes)
+
+
+def in_one_piece(apps: Iterable[Application]) -> dict[str, str]:
+    """Why networks stay whole, on a CPU: by task."""
+    return {
+        task.name: task.network.one_piece
+        for app in apps
+        for task in app.tasks
+        if task.network is not None and task.network.one_piece
+    }
 
 
 def kept(app: Application) -> str:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, show_diagnostics
+from ._common import (
+    Json,
+    OnPlatform,
+    Shapes,
+    TextOrNetwork,
+    print_json,
+    progress,
+    show_diagnostics,
+    with_shapes,
+)
 from ._groups import grouped
 from ._scenario import states_in_table
 from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
@@ -69,6 +78,7 @@ class AnalysisOptions:
         typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1),
     ] = 10.0
     platform: OnPlatform = "host"
+    shape: Shapes = None
 
     @property
     def for_networks(self) -> list[str]:
@@ -81,6 +91,7 @@ class AnalysisOptions:
 def analyze(file: TextOrNetwork, options: AnalysisOptions, as_json: Json = False) -> int:
     """Prove what a graph can do: period, latency, buffers, schedules. Runs no code of the text."""
     is_network = file.suffix == ".onnx"
+    file = with_shapes(file, options.shape)
     if options.memory and is_network:
         return _bands(file, options, as_json)
     if options.cuts and is_network:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
 from ._scenario import scenario_as_data, scenario_table
-from ._tables import folded, kept, on_dla, windows
+from ._tables import folded, in_one_piece, kept, on_dla, windows
 
 if TYPE_CHECKING:
     from ..driver.build.dla import OnDla
@@ -40,6 +40,9 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
         if checked.ok and checked.system.scenario is not None:
             states = {name: _apps(state) for name, state in checked.states.items()}
             document["scenario"] = scenario_as_data(checked.system.scenario, states)
+        whole = in_one_piece(checked.system.apps)
+        if whole:
+            document["one_piece"] = whole
         reports = {r.network: asdict(r) for r in _on_dla(checked)}
         print_json({**document, "dla": reports} if reports else document)
     show_diagnostics(checked.diagnostics, checked.system.sources)
@@ -128,6 +131,9 @@ def _verdicts_in_words(app: Application, verdicts: AppVerdicts) -> Iterator[str]
         if len(several) < len(app.tasks):
             shown += ", the others 1"
         yield f"  {'iteration':<14} {shown}"
+    for task, why in in_one_piece([app]).items():
+        line = f"{_short(task)} stays whole, on a CPU: it has {why}"
+        yield folded(f"  {'one piece':<14} {line}", 17)
     if app.windows:
         yield f"  {'windows':<14} {kept(app)}"
     for source, ns in verdicts.pace.items():

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ._boards import BoardPython, Boards, hosts_of
-from ._common import Json, OnPlatform, TextOrNetwork, print_json, progress, say, show_diagnostics
+from ._common import (
+    Json,
+    OnPlatform,
+    Shapes,
+    TextOrNetwork,
+    print_json,
+    progress,
+    say,
+    show_diagnostics,
+    with_shapes,
+)
 from ._tables import cut_table, in_8_bits
 
 if TYPE_CHECKING:
@@ -34,6 +44,7 @@ def profile(
     platform: OnPlatform = "host",
     board: Boards = None,
     board_python: BoardPython = "python3",
+    shape: Shapes = None,
     as_json: Json = False,
 ) -> int:
     """Measure every task and network here, and store the times.
@@ -43,6 +54,7 @@ def profile(
     """
     from ..driver.measure.measure import profile as measure
 
+    file = with_shapes(file, shape)
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
     with hosts_of(board, board_python) as host:

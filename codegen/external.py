@@ -110,6 +110,17 @@ def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
     return tuple(faults.values())
 
 
+def with_libraries(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
+    """The errors of networks with operators of their own: one per definition."""
+    faults: dict[str, Diagnostic] = {}
+    for task in _networks(systems):
+        if task.network is not None and task.network.library:
+            message = f"`{task.name}` has {task.network.one_piece}: libraries for C have none"
+            fault = Diagnostic("F413", message, task.span, help="build a program")
+            faults.setdefault(task.definition, fault)
+    return tuple(faults.values())
+
+
 def _networks(systems: Iterable[System]) -> Iterator[Task]:
     for system in systems:
         for app in system.apps:

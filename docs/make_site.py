@@ -29,7 +29,7 @@ PAGES: dict[str, list[str]] = {
     ],
     "Texts": [
         f"docs/{p}.md"
-        for p in ("language", "tasks", "scenarios", "matrix", "diagnostics", "editor")
+        for p in ("language", "networks", "tasks", "scenarios", "matrix", "diagnostics", "editor")
     ],
     "Steps": [
         "docs/analysis.md",

@@ -46,6 +46,7 @@ ITEMS = {
         "precision",
         "calibrate",
         "batch",
+        "library",
         "variant",
         "accuracy",
     ),

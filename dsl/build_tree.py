@@ -238,17 +238,25 @@ class TreeBuilder:
         return s.TaskDecl(self._word(name), params or (), items, self._doc(span), span)
 
     # -- networks ----------------------------------------------------------------------------------
-    def tensors(self, span: Span, *names: Token) -> tuple[s.Text, ...]:
-        return tuple(self._text(n) for n in names)
+    def tensor(self, span: Span, name: Token, sizes: Any) -> tuple[s.Text, Any]:
+        return self._text(name), sizes
+
+    def tensors(self, span: Span, *named: Any) -> tuple[Any, ...]:
+        return named
 
     def wrap(self, span: Span, kind: Token, code: Token) -> tuple[s.Word, s.Text]:
         return self._word(kind), self._text(code)
 
     def net_port(
-        self, span: Span, word: Any, name: s.Word, kind: Any, tensors: Any, wrap: Any
+        self, span: Span, word: Any, name: s.Word, kind: Any, value: Any, tensors: Any, wrap: Any
     ) -> s.NetPort:
         wrap_kind, code = wrap or (None, None)
-        return s.NetPort(_direction(word), name, kind, tensors or (), wrap_kind, code, span)
+        if value is not None and not isinstance(value, tuple):
+            value = (value,)
+        names = tuple(text for text, _ in tensors or ())
+        sizes = tuple(given for _, given in tensors or ())
+        direction = _direction(word)
+        return s.NetPort(direction, name, kind, value, names, sizes, wrap_kind, code, span)
 
     def precision(self, span: Span, name: Token) -> s.SettingDecl:
         return s.SettingDecl("precision", self._word(name), span)
@@ -258,6 +266,9 @@ class TreeBuilder:
 
     def batch(self, span: Span, value: s.Expr) -> s.SettingDecl:
         return s.SettingDecl("batch", value, span)
+
+    def library(self, span: Span, text: Token) -> s.SettingDecl:
+        return s.SettingDecl("library", self._text(text), span)
 
     def variant(self, span: Span, name: s.Word, file: Token, *rest: Any) -> s.VariantDecl:
         ports = tuple(item for item in rest if isinstance(item, s.NetPort))

@@ -232,6 +232,7 @@ def _space(left: Token, right: Token, before: Token | None) -> str:
         "EQUAL",
         "COLON",
         "COMMA",
+        "STRING",
     ):
         return ""
     if left.type == "ADD" and before is not None and before.type in _BEFORE_SIGN:

@@ -240,6 +240,9 @@ class _Finder:
             case s.NetPort():
                 self._quote("python", node.wrap)
                 self.walk(node.type, owner)
+                self.walk(node.value, owner)
+                for sizes in node.sizes:
+                    self.walk(sizes, owner)
             case s.VariantDecl():
                 self._quote("onnx", node.file)
                 for port in node.ports:

@@ -6,22 +6,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
 from pathlib import Path
 
 from ..model.application import MOST_BATCH, FilePath, Implementation, Network, Port, Task, Tensor
 from ..model.diagnostic import did_you_mean, one_of
 from ..model.span import Span
-from ..model.types import OPEN, TensorType
-from ..networks.onnx.interface import Border, NetworkError, NetworkInterface, read_network
+from ..model.types import DTYPES, MOST_ALONG, OPEN, TensorType
+from ..networks.onnx.custom import why_no_library
+from ..networks.onnx.interface import (
+    ANY_RANK,
+    Border,
+    NetworkError,
+    NetworkInterface,
+    not_carried,
+    read_network,
+)
+from ..networks.onnx.prepared import Wishes, prepared
 from . import syntax as s
 from .code import PythonSymbol
 from .context import Context
-from .evaluate import Evaluator
+from .evaluate import Evaluator, shown
 from .network_sizes import sized
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
 PRECISIONS = ("fp32", "fp16", "int8")
+#: Operators of a network that a message names.
+MOST_NAMED = 4
 #: The word for code in front of an input, and behind an output.
 _WRAP = {"in": "pre", "out": "post"}
 #: Finds the Python code that `"file.py:name"` denotes; None after a fault.
@@ -31,16 +44,19 @@ FindCode = Callable[[s.Text], tuple[LocatedCode, PythonSymbol] | None]
 @dataclass(frozen=True, slots=True)
 class _Clauses:
     """What a network declares. `types` has those of its ports that are written; None after a
-    fault.
+    fault. `sizes` are those that stand at tensors, `constants` the inputs that are no ports.
     """
 
     declaration: s.NetworkDecl
     file: s.Text
     ports: tuple[s.NetPort, ...]
+    constants: tuple[s.NetPort, ...]
     types: dict[int, TensorType | None]
+    sizes: dict[str, tuple[int, ...] | None]
     settings: dict[str, s.SettingDecl]
     batch: int | None
     precision: str
+    library: str
 
     @property
     def place(self) -> Path:
@@ -51,7 +67,8 @@ class _Clauses:
     def readable(self) -> bool:
         """False if clauses that fix its shapes have a fault."""
         batch_fault = "batch" in self.settings and self.batch is None
-        return not batch_fault and None not in self.types.values()
+        faults = None in self.types.values() or None in self.sizes.values()
+        return not batch_fault and not faults
 
     def side(self, direction: s.Direction) -> list[s.NetPort]:
         """Its inputs, or its outputs."""
@@ -70,6 +87,33 @@ class _Clauses:
                 typed.append((port, type_))
         return typed
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of tensors that the text names and fixes."""
+        shapes = {}
+        for port, type_ in self.typed_inputs():
+            if len(port.tensors) == 1:
+                shapes[port.tensors[0].value] = type_.shape
+        for port in self.constants:
+            declared = self.type_of(port)
+            if declared is not None:
+                shapes[constant_of(port)] = declared.shape
+        return {**shapes, **{t: sizes for t, sizes in self.sizes.items() if sizes is not None}}
+
+    @property
+    def named_outputs(self) -> frozenset[str]:
+        """The outputs that ports name."""
+        named: set[str] = set()
+        for port in self.side("out"):
+            named.update(t.value for t in port.tensors)
+            named.add(port.name.text)
+        return frozenset(named)
+
+
+def constant_of(port: s.NetPort) -> str:
+    """The tensor that `in NAME = VALUE` sets."""
+    return port.tensors[0].value if port.tensors else port.name.text
+
 
 class NetworkBuilder:
     """A network declaration and its ONNX file to a template."""
@@ -82,7 +126,9 @@ class NetworkBuilder:
     def build(self, declaration: s.NetworkDecl) -> Template | None:
         """None after a fault."""
         settings = self._settings(declaration)
-        ports = tuple(item for item in declaration.items if isinstance(item, s.NetPort))
+        written = [item for item in declaration.items if isinstance(item, s.NetPort)]
+        ports = tuple(port for port in written if port.value is None)
+        constants = tuple(port for port in written if port.value is not None)
         if declaration.file is None:
             message = f"network `{declaration.name.text}` has no file"
             help_text = 'write `network Name from "file.onnx"`'
@@ -90,12 +136,39 @@ class NetworkBuilder:
             return None
         batch = self._batch(settings)
         precision = self._precision(settings)
-        types = {id(p): self._evaluate.type(p.type, {}) for p in ports if p.type is not None}
-        clauses = _Clauses(declaration, declaration.file, ports, types, settings, batch, precision)
-        interface = self._interface(clauses)
-        if interface is None or not clauses.readable:
+        types = {id(p): self._evaluate.type(p.type, {}) for p in written if p.type is not None}
+        sizes = self._sizes(written)
+        clauses = _Clauses(
+            declaration,
+            declaration.file,
+            ports,
+            constants,
+            types,
+            sizes,
+            settings,
+            batch,
+            precision,
+            self._library(settings),
+        )
+        place = self._place(clauses)
+        if place is None or not clauses.readable:
             return None
-        return self._assemble(clauses, interface)
+        interface = self._interface(clauses, place)
+        if interface is None:
+            return None
+        return self._assemble(clauses, place, interface)
+
+    def _sizes(self, ports: list[s.NetPort]) -> dict[str, tuple[int, ...] | None]:
+        """The sizes that stand at tensors; None after a fault."""
+        found: dict[str, tuple[int, ...] | None] = {}
+        for port in ports:
+            for tensor, given in zip(port.tensors, port.sizes, strict=True):
+                if given is None:
+                    continue
+                sizes = [self._evaluate.integer(n, {}, "a dimension", 1, MOST_ALONG) for n in given]
+                whole = tuple(n for n in sizes if n is not None)
+                found[tensor.value] = whole if len(whole) == len(sizes) else None
+        return found
 
     def _settings(self, declaration: s.NetworkDecl) -> dict[str, s.SettingDecl]:
         """Its settings by their keywords, each once."""
@@ -125,27 +198,145 @@ class NetworkBuilder:
             self._context.fault("F105", f"`{word.text}` is no precision", word.span, help=help_text)
         return word.text
 
+    def _library(self, settings: dict[str, s.SettingDecl]) -> str:
+        """The path of the library of operators; empty without one, and after a fault."""
+        setting = settings.get("library")
+        if setting is None or not isinstance(setting.value, s.Text):
+            return ""
+        path = beside(setting.value.span, setting.value.value)
+        fault = why_no_library(path)
+        if fault:
+            help_text = "give the library of the operators, as built for ONNX Runtime"
+            message = f"`{setting.value.value}` {fault}"
+            self._context.fault("F413", message, setting.value.span, help=help_text)
+            return ""
+        return str(path)
+
     # -- the file ----------------------------------------------------------------------------------
-    def _interface(self, clauses: _Clauses) -> NetworkInterface | None:
-        """The tensors of the file, with the shapes that the text fixes; None after a fault."""
+    def _place(self, clauses: _Clauses) -> Path | None:
+        """The model that the text means: its file, or one that was made of it.
+
+        None after a fault.
+        """
         batch = 1 if clauses.batch else None
-        shapes = {
-            port.tensors[0].value: type_.shape
-            for port, type_ in clauses.typed_inputs()
-            if len(port.tensors) == 1
-        }
         try:
-            interface = read_network(clauses.place, shapes, batch)
-            matched = self._matched_shapes(clauses, interface)
-            if matched:
-                interface = read_network(clauses.place, {**shapes, **matched}, batch)
+            look = read_network(clauses.place, clauses.shapes, batch)
+            if look.foreign and "library" not in clauses.settings:
+                self._report_foreign(clauses, look.foreign)
+                return None
+            shapes = {**self._matched_shapes(clauses, look), **clauses.shapes}
+            look = read_network(clauses.place, shapes, batch)
+            constants = self._constants(clauses, look)
+            if constants is None or not clauses.readable:
+                return None
+            grouped = clauses.batch is not None and clauses.batch > 1
+            file = read_network(clauses.place, {}, None)
+            fixed = _fixed(look, file if grouped else look)
+            wishes = Wishes(fixed, constants, clauses.named_outputs)
+            root = beside(clauses.file.span, "")
+            place = prepared(clauses.place, look, wishes, root)
+            made = read_network(place, shapes, batch)
+            if grouped or not _is_open(made):
+                return place
+            wishes = replace(wishes, sizes=True)
+            # What onnx cannot infer ONNX Runtime may know.
+            asked = prepared(clauses.place, look, wishes, root)
+            known = read_network(asked, shapes, batch)
+            return place if _is_open(known) else asked
         except NetworkError as fault:
             span = clauses.file.span
             self._context.fault(fault.code, fault.message, span, help=fault.help)
             return None
-        if clauses.batch is not None and self._wrong_batch(clauses, clauses.batch):
+
+    def _report_foreign(self, clauses: _Clauses, operators: tuple[str, ...]) -> None:
+        """Report operators that ONNX Runtime does not have."""
+        message = f"ONNX Runtime has no {one_of(operators[:MOST_NAMED])}"
+        if len(operators) > MOST_NAMED:
+            message += f" (and {len(operators) - MOST_NAMED} more)"
+        help_text = 'name the library that has: `library "ops.so"` in the network'
+        self._context.fault("F413", message, clauses.file.span, help=help_text)
+
+    def _interface(self, clauses: _Clauses, place: Path) -> NetworkInterface | None:
+        """The tensors of a model, with the shapes that the text fixes; None after a fault."""
+        batch = 1 if clauses.batch else None
+        try:
+            interface = read_network(place, clauses.shapes, batch)
+            matched = self._matched_shapes(clauses, interface)
+            if matched:
+                interface = read_network(place, {**matched, **clauses.shapes}, batch)
+        except NetworkError as fault:
+            span = clauses.file.span
+            self._context.fault(fault.code, fault.message, span, help=fault.help)
+            return None
+        if clauses.batch is not None and self._wrong_batch(clauses, place, clauses.batch):
+            return None
+        one_piece = _why_in_one_piece(interface)
+        if one_piece and clauses.precision in PRECISIONS[1:]:
+            message = f"`{clauses.precision}`, but the network has {one_piece}"
+            help_text = "leave `precision` out: it stays in one piece, as it was exported"
+            span = clauses.settings["precision"].span
+            self._context.fault("F404", message, span, help=help_text)
             return None
         return interface
+
+    def _constants(
+        self, clauses: _Clauses, look: NetworkInterface
+    ) -> dict[str, tuple[str, ...]] | None:
+        """The numbers of inputs that the text makes constants, in words; None after a fault."""
+        borders = {b.name: b for b in look.inputs}
+        found: dict[str, tuple[str, ...]] = {}
+        good = True
+        for port in clauses.constants:
+            numbers = self._constant(clauses, port, borders)
+            if numbers is None:
+                good = False
+                continue
+            if constant_of(port) in found:
+                message = f"`{constant_of(port)}` is given twice"
+                self._context.fault("F102", message, port.span)
+                good = False
+            found[constant_of(port)] = numbers
+        return found if good else None
+
+    def _constant(
+        self, clauses: _Clauses, port: s.NetPort, borders: dict[str, Border]
+    ) -> tuple[str, ...] | None:
+        """The numbers of one, in words; None after a fault."""
+        if port.direction == "out" or port.wrap is not None or len(port.tensors) > 1:
+            message = f"`{port.name.text}` cannot be a constant"
+            help_text = "one input takes a value: `in NAME = VALUE`, without `pre`"
+            self._context.fault("F412", message, port.span, help=help_text)
+            return None
+        border = borders.get(constant_of(port))
+        if border is None:
+            message = f"the network has no input `{constant_of(port)}`"
+            help_text = did_you_mean(constant_of(port), borders) or f"it has {one_of(borders)}"
+            self._context.fault("F405", message, port.span, help=help_text)
+            return None
+        name, declared = port.name.text, clauses.type_of(port)
+        type_ = self.fixed(border, declared, port.span, name, (), at_tensor=True)
+        return None if type_ is None else self._numbers(port, type_)
+
+    def _numbers(self, port: s.NetPort, type_: TensorType) -> tuple[str, ...] | None:
+        """The numbers of a constant of that type: one, or all of them; None after a fault."""
+        values = []
+        for expression in port.value or ():
+            value = self._evaluate.value(expression, {})
+            if value is None:
+                return None
+            values.append(value)
+        count = prod(type_.shape)
+        if len(values) not in (1, count):
+            message = f"{len(values)} values, but `{port.name.text}` is {type_}: {count}"
+            help_text = "give one value, which fills it, or all of them"
+            self._context.fault("F412", message, port.span, help=help_text)
+            return None
+        for value in values:
+            if not _is_one(value, type_.dtype):
+                message = f"{shown(value)} is no {type_.dtype}, and `{port.name.text}` is {type_}"
+                self._context.fault("F412", message, port.span, help="give a value of that type")
+                return None
+        return tuple(str(float(v)) if isinstance(v, Fraction) else str(v) for v in values)
 
     def _matched_shapes(
         self, clauses: _Clauses, interface: NetworkInterface
@@ -161,9 +352,9 @@ class NetworkBuilder:
                 shapes[border.name] = type_.shape
         return shapes
 
-    def _wrong_batch(self, clauses: _Clauses, batch: int) -> bool:
+    def _wrong_batch(self, clauses: _Clauses, place: Path, batch: int) -> bool:
         """True after a fault: the network cannot be grouped like that."""
-        reason = _against_batch(clauses.place, batch)
+        reason = _against_batch(place, batch)
         if reason is None:
             return False
         message, help_text = reason
@@ -210,7 +401,9 @@ class NetworkBuilder:
         self._context.fault("F405", message, port.span, help=help_text)
         return ()
 
-    def _assemble(self, clauses: _Clauses, interface: NetworkInterface) -> Template | None:
+    def _assemble(
+        self, clauses: _Clauses, place: Path, interface: NetworkInterface
+    ) -> Template | None:
         template = _NetworkTemplate(self, clauses, interface.inputs)
         for border in self._add_ports(template, clauses.side("in"), interface.inputs):
             template.add_bare(border, "in")
@@ -239,7 +432,7 @@ class NetworkBuilder:
         network = Network(
             clauses.declaration.name.text,
             clauses.file.value,
-            str(clauses.place),
+            str(place),
             template.tensors("in"),
             template.tensors("out"),
             batch,
@@ -248,7 +441,9 @@ class NetworkBuilder:
             interface.external,
             interface.content_hash,
             interface.opset,
-            unread=tuple(border.name for border in unread),
+            unread=tuple(border.name for border in unread if border.carried),
+            one_piece=_why_in_one_piece(interface),
+            library=clauses.library,
         )
         made = template.template(network)
         return sized(made, clauses.declaration, self._context) if made.varies else made
@@ -292,12 +487,21 @@ class NetworkBuilder:
         span: Span,
         port: str,
         cause: tuple[Border, ...],
+        *,
+        at_tensor: bool = False,
     ) -> TensorType | None:
         """The type of a tensor; a dimension that is still dynamic is filled from the declared type,
         or a fault.
 
-        `cause`: the tensors whose dynamic dimensions explain those of this one.
+        `cause`: the tensors whose dynamic dimensions explain those of this one. `at_tensor`: its
+        sizes can stand there alone, since the port has another type, or none.
         """
+        if not border.carried:
+            message, help_text = not_carried(border)
+            if cause:
+                help_text += ", or leave it out: outputs that no port names are cut off"
+            self._context.fault("F408", message, span, help=help_text)
+            return None
         if declared is not None:
             if _fits(declared, border):
                 return declared
@@ -308,7 +512,7 @@ class NetworkBuilder:
         if border.fixed:
             return TensorType(border.dtype, border.shape)
         if all(b.fixed for b in cause):  # else its inputs are reported themselves
-            self._report_dynamic(border, span, port, "out" if cause else "in")
+            self._report_dynamic(border, span, port, "out" if cause else "in", at_tensor)
         return None
 
     def before_post(
@@ -317,14 +521,15 @@ class NetworkBuilder:
         """The type of a tensor that a `post` reads: it may depend on data, once all inputs are
         fixed.
         """
-        if border.fixed or not all(b.fixed for b in inputs):
-            return self.fixed(border, None, span, "", inputs)
+        known = border.carried and border.dims != (ANY_RANK,)
+        if border.fixed or not known or not all(b.fixed for b in inputs):
+            return self.fixed(border, None, span, "", inputs, at_tensor=True)
         return TensorType(
             border.dtype, tuple(d if isinstance(d, int) else OPEN for d in border.dims)
         )
 
     def _report_dynamic(
-        self, border: Border, span: Span, port: str, direction: s.Direction
+        self, border: Border, span: Span, port: str, direction: s.Direction, at_tensor: bool
     ) -> None:
         """Report dimensions that neither the file nor the text fixes."""
         axes = [axis for axis, size in enumerate(border.dims) if not isinstance(size, int)]
@@ -333,7 +538,10 @@ class NetworkBuilder:
         message = f"tensor `{border.name}` is {border}: {names} {verb} not fixed"
         start = f"{direction} {port or 'NAME'}: {border.dtype}"
         end = f'from "{border.name}"'
-        if direction == "out":
+        if at_tensor:
+            sizes = _sizes(border, first="1" if direction == "in" else "SIZE0")
+            help_text = f"give its sizes at the tensor: `{end} [{sizes}]`"
+        elif direction == "out":
             declared = f"{start}[{_sizes(border)}] {end}"
             help_text = (
                 f"if it depends on data, write a `post` that pads or cuts: `{declared} post"
@@ -349,6 +557,42 @@ class NetworkBuilder:
     def fault(self, code: str, message: str, span: Span, help: str = "") -> None:
         """Report through the shared context."""
         self._context.fault(code, message, span, help=help)
+
+
+def _why_in_one_piece(interface: NetworkInterface) -> str:
+    """Why a network stays whole; empty if it need not."""
+    own = f"operators of its own ({', '.join(interface.foreign[:MOST_NAMED])})"
+    return interface.one_piece or (own if interface.foreign else "")
+
+
+def _is_open(interface: NetworkInterface) -> bool:
+    """Has an output, which channels can carry, no fixed size, where all inputs have one?"""
+    fixed = all(b.fixed for b in interface.inputs)
+    return fixed and any(b.carried and not b.fixed for b in interface.outputs)
+
+
+def _fixed(look: NetworkInterface, file: NetworkInterface) -> dict[str, tuple[int, ...]]:
+    """The sizes of inputs as far as the text fixes them (-1: open). First dimensions stay open
+    where they are in the file, so that firings can be grouped.
+    """
+    shapes = {}
+    for border, own in zip(look.inputs, file.inputs, strict=True):
+        sizes = [d if isinstance(d, int) else -1 for d in border.dims]
+        if sizes and not isinstance(own.dims[0], int):
+            sizes[0] = -1
+        shapes[border.name] = tuple(sizes)
+    return shapes
+
+
+def _is_one(value: object, dtype: str) -> bool:
+    """Is a value of a text one of that type?"""
+    if dtype == "bool" or isinstance(value, bool):
+        return dtype == "bool" and isinstance(value, bool)
+    if dtype.startswith("float"):
+        return isinstance(value, int | Fraction)
+    bits = 8 * DTYPES[dtype][1]
+    low, high = (0, 1 << bits) if dtype.startswith("u") else (-1 << bits - 1, 1 << bits - 1)
+    return dtype[0] in "iu" and isinstance(value, int) and low <= value < high
 
 
 def _unused(borders: tuple[Border, ...], chosen: dict[int, tuple[Border, ...]]) -> list[Border]:
@@ -390,6 +634,8 @@ def _against_batch(place: Path, batch: int) -> tuple[str, str] | None:
 
 def _fits(declared: TensorType, border: Border) -> bool:
     """True if a type is that of a tensor, with sizes for its dynamic dimensions."""
+    if declared.dtype == border.dtype and border.dims == (ANY_RANK,):
+        return True
     if declared.dtype != border.dtype or len(declared.shape) != len(border.dims):
         return False
     sizes = zip(border.dims, declared.shape, strict=True)
@@ -438,7 +684,7 @@ class _NetworkTemplate:
         if port.wrap is not None and port.wrap_kind is not None:
             self._add_wrapped(port, port.wrap_kind, port.wrap, borders)
         elif len(borders) == 1:
-            declared = self._clauses.type_of(port)
+            declared = self._clauses.type_of(port) or self._sized(borders[0])
             type_ = self._owner.fixed(borders[0], declared, port.span, name, self._cause(direction))
             self._core_port(name, direction, borders[0], type_, port.span)
             if type_ is not None:
@@ -458,6 +704,11 @@ class _NetworkTemplate:
         self._core_port(border.name, direction, border, type_, span)
         if type_ is not None:
             self._seen[direction][border.name] = ("", self._core[direction][border.name][0])
+
+    def _sized(self, border: Border) -> TensorType | None:
+        """The type of a tensor whose sizes stand in the text."""
+        sizes = self._clauses.sizes.get(border.name)
+        return None if sizes is None else TensorType(border.dtype, sizes)
 
     def _cause(self, direction: s.Direction) -> tuple[Border, ...]:
         return self._inputs if direction == "out" else ()
@@ -534,8 +785,12 @@ class _NetworkTemplate:
         direction = port.direction
         inner: list[Port] = []
         for border in borders:
-            if direction == "in":
-                type_ = self._owner.fixed(border, None, port.span, "", ())
+            sized = self._sized(border)
+            if direction == "in" or sized is not None:
+                cause = self._cause(direction)
+                type_ = self._owner.fixed(
+                    border, sized, port.span, border.name, cause, at_tensor=True
+                )
             else:
                 type_ = self._owner.before_post(border, port.span, self._inputs)
             self._core_port(border.name, direction, border, type_, port.span)

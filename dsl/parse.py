@@ -81,7 +81,9 @@ _BLOCKS = {
         'a port (`in` or `out`), code such as `python "file.py:name"`, `state`, `stateless`, `wcet`'
         " or `}`"
     ),
-    "NETWORK": "a port (`in` or `out`), `precision`, `calibrate`, `batch`, `variant` or `}`",
+    "NETWORK": (
+        "a port (`in` or `out`), `precision`, `calibrate`, `batch`, `library`, `variant` or `}`"
+    ),
     "GRAPH": (
         "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`"
     ),

@@ -186,10 +186,14 @@ class TaskDecl:
 
 @dataclass(frozen=True, slots=True)
 class NetPort:
+    """`value`: the input is a constant, and no port. `sizes` stand at some of its tensors."""
+
     direction: Direction
     name: Word
     type: TypeExpr | None
+    value: tuple[Expr, ...] | None
     tensors: tuple[Text, ...]
+    sizes: tuple[tuple[Expr, ...] | None, ...]
     wrap_kind: Word | None
     wrap: Text | None
     span: Span
@@ -197,7 +201,7 @@ class NetPort:
 
 @dataclass(frozen=True, slots=True)
 class SettingDecl:
-    """`precision NAME`, `calibrate "..."`, `batch N` of a network."""
+    """`precision NAME`, `calibrate "..."`, `batch N`, `library "..."` of a network."""
 
     key: str
     value: Word | Expr

@@ -154,7 +154,9 @@ def _over(own: s.NetPort, shared: s.NetPort) -> s.NetPort:
     return replace(
         own,
         type=own.type or shared.type,
+        value=own.value or shared.value,
         tensors=own.tensors or shared.tensors,
+        sizes=own.sizes or shared.sizes,
         wrap_kind=wrapped.wrap_kind,
         wrap=wrapped.wrap,
     )

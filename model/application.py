@@ -189,7 +189,8 @@ class Network:
     and its external data; `unread` are outputs without a port. `model` is the model itself if it
     has no file: a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose
     cut may move at run time, `segments` for a network that shares parts with others. `one_piece`
-    says why it cannot be cut, converted, or run on anything but a CPU (empty: it can).
+    says why it cannot be cut, converted, or run on anything but a CPU (empty: it can); `library` is
+    the file with its own operators, if any.
     """
 
     definition: str
@@ -209,6 +210,7 @@ class Network:
     unread: tuple[str, ...] = ()
     segments: Segments | None = field(default=None, repr=False)
     one_piece: str = ""
+    library: str = ""
 
     @property
     def cuttable(self) -> bool:

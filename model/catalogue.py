@@ -171,15 +171,15 @@ CODES: dict[str, tuple[str, str]] = {
     "F401": ("a network file is missing", "The path is relative to the .flow file."),
     "F402": (
         "a network file is damaged",
-        "It is not an ONNX file, it is truncated, or its graph is inconsistent.",
+        "It is not an ONNX file, it is truncated, or its graph is inconsistent. What other tools write is named, with the converter that helps.",
     ),
     "F403": (
         "a dimension of a network is not fixed",
-        "Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type. An output whose size depends on data needs a `post` that gives it a fixed size.",
+        'Channels have fixed shapes. Fix the first dimension with `batch 1`, any other by declaring the port with its type, or at the tensor: `from "x" [1, 3, 48, 320]`. An output whose size depends on data needs a `post` that gives it a fixed size.',
     ),
     "F404": (
         "a network stays in one piece",
-        "Networks are cut, converted and run in rows as fixed graphs. Control flow (If, Loop, Scan) has no fixed cost, and is refused. A network with sizes that vary runs whole on a CPU: it has no cuts, no rows and no place on a GPU or DLA.",
+        "What has control flow (If, Loop, Scan), lists of tensors, operators of its own or sizes that vary runs whole on a CPU, as it was exported: it has no cuts, no rows, no other precision and no place on a GPU or DLA. Where inputs decide the control flow, make them constants: `in NAME = VALUE`.",
     ),
     "F405": ("there is no such tensor", "Ports name the tensors of the ONNX file with `from`."),
     "F217": (
@@ -220,7 +220,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F408": (
         "a tensor type is not supported",
-        "Channels carry numpy arrays: tensors of numeric or boolean types.",
+        "Channels carry numpy arrays: tensors of numeric or boolean types. Outputs of other types are cut off, unless a port names them; of a `ZipMap`, the rows that it was given stay.",
     ),
     "F409": (
         "a batch does not fit the network",
@@ -233,6 +233,14 @@ CODES: dict[str, tuple[str, str]] = {
     "F411": (
         "a network cannot be quantized",
         "It is quantized already, has no layer that can run in 8 bits, or ONNX Runtime rejects it.",
+    ),
+    "F412": (
+        "a constant does not fit an input",
+        "`in NAME = VALUE` makes an input of the file a constant: one value fills it, or all of them stand in brackets, of the input's type.",
+    ),
+    "F413": (
+        "operators of a network are not known",
+        "ONNX Runtime has those of ONNX and its own. Others come in a shared library with a function `RegisterCustomOps`, which `library` names; it is copied into builds.",
     ),
     # -- platforms and mappings --------------------------------------------------------------------
     "F501": (

@@ -67,6 +67,8 @@ def content_hash(task: Task, helpers: Iterable[Path], kind: str = "cpu") -> str:
     if task.network is not None:
         network = task.network
         add(network.content_hash, network.batch, network.precision, network.inputs, network.outputs)
+        if network.library:
+            add(Path(network.library).read_bytes())
     kernels = task.implementation_on("gpu")
     if kernels is not None:
         add(

@@ -356,7 +356,8 @@ class Network(Code):
     """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension).
 
     `threads` share the work of one inference; `spin` lets them wait actively for their next part.
-    `block` is the bytes that are planned for what lies between its layers.
+    `block` is the bytes that are planned for what lies between its layers. `library` has operators
+    of its own, which ONNX Runtime loads.
     """
 
     exact = False
@@ -371,7 +372,9 @@ class Network(Code):
         threads: int = 1,
         spin: bool = False,
         block: int = 0,
+        library: str = "",
     ) -> None:
+        self.library = library
         self.file, self.batch, self.threads, self.spin, self.block = (
             file,
             batch,
@@ -385,7 +388,8 @@ class Network(Code):
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
-        self._session = session(path, self.threads, self.spin)
+        library = self.library and os.path.realpath(os.path.join(home, self.library))
+        self._session = session(path, self.threads, self.spin, library)
         self._inputs, self._outputs = inputs, outputs
         self._made = Outputs(self._wanted, outputs)
 
@@ -436,7 +440,7 @@ class Network(Code):
 
 
 @lru_cache(maxsize=None)
-def session(path: str, threads: int, spin: bool) -> Any:
+def session(path: str, threads: int, spin: bool, library: str = "") -> Any:
     """Usually one thread per inference and no spinning: the workers are the parallelism.
 
     Instances of one network share its session; running it is thread-safe.
@@ -452,9 +456,12 @@ def session(path: str, threads: int, spin: bool) -> Any:
     options.log_severity_level = 3
     share(options, path)
     try:
+        if library:
+            options.register_custom_ops_library(library)
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(path), error)) from error
+        files = " with ".join(os.path.basename(name) for name in (path, library) if name)
+        raise TaskError("ONNX Runtime refuses %s: %s" % (files, error)) from error
 
 
 def value_of(parameter: Optional[Any], home: str) -> Any:

@@ -91,7 +91,8 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
         segments = [(s["file"], s["reads"], s["makes"]) for s in document["segments"]]
         return _made("Segments", segments, document["outputs"])
     # Of a network in bands the file is the whole: what it makes is what bands have to make.
-    return Network(document["file"], document["inputs"], document["outputs"], 1)
+    library = document.get("library", "")
+    return Network(document["file"], document["inputs"], document["outputs"], 1, library=library)
 
 
 def _made(name: str, *given: Any) -> Any:

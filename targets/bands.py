@@ -70,9 +70,10 @@ def unfit_memory(
     else:
         whole = needs(network)
         if whole is None:
+            reason = f"it has {network.one_piece}" if network.one_piece else "its sizes are open"
             return (
                 "F512",
-                f"the memory of `{task.name}` is not known: its sizes are open",
+                f"the memory of `{task.name}` is not known: {reason}",
                 "leave `memory` out",
             )
         weights, between = whole.weights, network.batch * whole.block

@@ -17,7 +17,7 @@ from ..model.diagnostic import Diagnostic
 from ..model.platform import Platform
 from ..model.quantity import in_bytes
 from ..model.types import DTYPES
-from ..networks.onnx.memory import needs
+from ..networks.onnx.memory import needs, weights_alone
 
 #: What a process takes with Python, numpy and ONNX Runtime before any network, in bytes.
 BASE = 50_000_000
@@ -56,6 +56,8 @@ def _weights(networks: Iterable[Network]) -> int:
         memory = needs(network)
         if memory is not None:
             total += memory.weights
+        elif network.one_piece:
+            total += weights_alone(network)
     return total
 
 

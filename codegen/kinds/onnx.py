@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from ...model.application import Task
 from ...model.deployment import Deployment
-from ...networks.onnx.memory import needs
+from ...networks.onnx.memory import needs, weights_alone
 from ..libraries import Library, onnxruntime
 from ..names import literal, option
 from .kind import (
@@ -29,7 +29,7 @@ class OnnxCode(BuildCode):
 
     `threads` of the inference library share an inference; they `spin` between layers if no other
     task needs the cores. `weights` and `block` are bytes: its weights, and the memory between its
-    layers in one firing (None: unknown).
+    layers in one firing (None: unknown). `library` is the file with operators of its own, if any.
     """
 
     file: str
@@ -40,6 +40,7 @@ class OnnxCode(BuildCode):
     spin: bool = False
     weights: int | None = None
     block: int | None = None
+    library: str = ""
     kind: str = "onnx"
 
     words = frozenset({"Network"})
@@ -67,6 +68,7 @@ class OnnxCode(BuildCode):
             option("threads", several(self.threads)),
             option("spin", self.spin),
             option("block", self.block),
+            option("library", self.library),
         ]
         return (
             f"Network({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
@@ -82,6 +84,10 @@ def _make(task: Task, site: CodeSite) -> OnnxCode | None:
     code = OnnxCode(site.network(network), *tensors(network), site.batch)
     if known is not None:
         code = replace(code, weights=known.weights, block=known.block)
+    elif network.one_piece:
+        code = replace(code, weights=weights_alone(network))
+    if network.library:
+        code = replace(code, library=site.sources.place("networks", network.library))
     if site.place.threads == 1:
         return code
     return replace(code, threads=site.place.threads, spin=site.alone)

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...codegen.emit import digest
-from ...codegen.external import Caller, Version, external, none_to_export, without_size
+from ...codegen.external import (
+    Caller,
+    Version,
+    external,
+    none_to_export,
+    with_libraries,
+    without_size,
+)
 from ...codegen.write import CannotWrite, write
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.external import External
@@ -54,9 +61,10 @@ def build_external(
     if fault is not None:
         raise Errors([*valid.diagnostics, fault])
     every = (valid, *valid.others)
-    ragged = without_size([part.loaded.system for part in every])
-    if ragged:
-        raise Errors([*valid.diagnostics, *ragged])
+    systems = [part.loaded.system for part in every]
+    faults = (*without_size(systems), *with_libraries(systems))
+    if faults:
+        raise Errors([*valid.diagnostics, *faults])
     exported = external([_version(part) for part in every], valid.platform.name, caller)
     directory = Path("build") / f"{valid.system.stem}-external" if output is None else Path(output)
     try:

@@ -16,7 +16,7 @@ from ...analysis.dataflow.repetition import repetition
 from ...dsl.load import Loaded
 from ...machines.host import HERE, own_platform
 from ...model.application import Application
-from ...model.diagnostic import Diagnostic, Errors
+from ...model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
 from ...model.extras import require
 from ...model.system import System
 from ...networks.bands.blocked import read_blocked
@@ -26,12 +26,47 @@ from ...networks.dataflow import by_parts as parts
 from ...networks.dataflow.layerwise import as_sdf
 from ...networks.dataflow.reduced import Reduction, reduction
 from ...networks.onnx.cuts import LayerChain, read_chain
-from ...networks.onnx.interface import NetworkError
+from ...networks.onnx.interface import ANY_RANK, NetworkError, NetworkInterface, read_network
 from ...networks.onnx.layers import Cnn
+from ...networks.onnx.prepared import Wishes, prepared
 from ...networks.onnx.read_layers import read_layers
 from ...passes import Staged
 from ...profiling.layers import LayerTimes, layer_times
 from ..text.check import Checked
+
+
+def with_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Path:
+    """A network file with these sizes for its open dimensions: itself where there are none, else a
+    model in `.flowc` beside it, in which what follows from sizes is computed. Raises Errors."""
+    if not shapes:
+        return path
+    try:
+        file = read_network(path, {}, None)
+        for name, sizes in shapes.items():
+            _require_fits(file, name, sizes)
+        look = read_network(path, shapes, None)
+        fixed = {
+            b.name: tuple(d if isinstance(d, int) else -1 for d in b.dims) for b in look.inputs
+        }
+        named = frozenset(b.name for b in look.outputs)
+        return prepared(path, look, Wishes(fixed, {}, named, sizes=True), path.parent)
+    except NetworkError as fault:
+        raise Errors([_as_diagnostic(fault)]) from fault
+
+
+def _require_fits(file: NetworkInterface, name: str, sizes: tuple[int, ...]) -> None:
+    """Raise NetworkError for sizes that an input cannot have."""
+    borders = {b.name: b for b in file.inputs}
+    border = borders.get(name)
+    if border is None:
+        help_text = did_you_mean(name, borders) or f"it has {one_of(borders)}"
+        raise NetworkError("F405", f"the network has no input `{name}`", help_text)
+    agrees = len(sizes) == len(border.dims) and all(
+        d == n for d, n in zip(border.dims, sizes, strict=True) if isinstance(d, int)
+    )
+    if border.dims != (ANY_RANK,) and not agrees:
+        shown = "x".join(map(str, sizes))
+        raise NetworkError("F406", f"`--shape {name}={shown}`, but `{name}` is {border}")
 
 
 def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:

@@ -341,9 +341,25 @@ def _memory_limit(
     wanted = request.memory is not None or least
     if not wanted and not (request.search == "auto" and _needs_too_much(whole)):
         return None, ()
+    if wanted:
+        _require_known_memory(whole)
     count, warnings = _smaller(whole.platform, request.memory)
     fps = request.what_if.fps
     return MemoryLimit(count, least, None if fps is None else float(10**9 / fps)), warnings
+
+
+def _require_known_memory(whole: Valid) -> None:
+    """Raise Errors where a limit on memory could not be held against a network."""
+    faults = {}
+    for part in whole.parts:
+        for task in part.tasks.values():
+            if task.network is not None and task.network.one_piece:
+                message = f"the memory of `{task.name}` is not known: it has"
+                message += f" {task.network.one_piece}"
+                help_text = "leave the limit on memory out"
+                faults[task.name] = Diagnostic("F512", message, task.span, help=help_text)
+    if faults:
+        raise Errors(faults.values())
 
 
 def _smaller(platform: Platform, wanted: int | None) -> tuple[int | None, tuple[Diagnostic, ...]]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .nodes import read_by
+from .nodes import read_by, read_inside
 
 #: Protocol buffers end here.
 LIMIT = 2**31 - 1
@@ -26,6 +26,7 @@ def needed(model: Any, outputs: Iterable[str]) -> list[int]:
         node = model.graph.node[number]
         if not wanted.isdisjoint(t for t in node.output if t):
             wanted.update(node.input)
+            wanted.update(read_inside(node))
             numbers.append(number)
     return numbers[::-1]
 

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.files import read_bytes
 from ...model.types import DTYPES, MOST_ALONG, MOST_BYTES, OPEN
+from .custom import foreign
+from .file_kinds import FileKind, kind_of, kind_of_folder
 from .well_formed import type_name, why_not
 
 if TYPE_CHECKING:
@@ -30,6 +32,26 @@ LARGEST = 1 << 31
 #: Weights with so many elements may be shapes, or rows to pick, from which other shapes follow.
 TELLING = 1 << 12
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+#: Operators that read or make lists of tensors, and tensors that may be missing.
+LISTS = frozenset(
+    {
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SequenceInsert",
+        "SequenceErase",
+        "SequenceAt",
+        "SequenceLength",
+        "SplitToSequence",
+        "ConcatFromSequence",
+        "Optional",
+        "OptionalGetElement",
+        "OptionalHasElement",
+    }
+)
+#: The only dimension of a tensor whose number of dimensions is not known.
+ANY_RANK = "..."
+#: The words for what is at a border and is no tensor.
+SEQUENCE = "a sequence or map"
 
 
 class NetworkError(Exception):
@@ -50,6 +72,11 @@ class Border:
     dims: tuple[int | str, ...]
 
     @property
+    def carried(self) -> bool:
+        """True if channels can carry it; else `dtype` is a word for what it is."""
+        return self.dtype in DTYPES
+
+    @property
     def fixed(self) -> bool:
         """True when every dimension is a number."""
         return all(isinstance(d, int) for d in self.dims)
@@ -65,13 +92,21 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class NetworkInterface:
-    """`content_hash` covers the file and its external data files (paths relative to the model)."""
+    """`content_hash` covers the file and its external data files (paths relative to the model).
+
+    `one_piece` says why the model cannot be cut and looked at layer by layer; empty if it can.
+    `zipped` are outputs that a `ZipMap` makes. `foreign` are operators that neither ONNX nor
+    ONNX Runtime has.
+    """
 
     inputs: tuple[Border, ...]
     outputs: tuple[Border, ...]
     opset: int
     external: tuple[str, ...]
     content_hash: str
+    one_piece: str = ""
+    zipped: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 def read_network(
@@ -88,6 +123,8 @@ def read_network(
     except (OSError, ValueError):  # a path that no file system takes
         there = False
     if not there:
+        if os.path.isfile(path / "saved_model.pb"):
+            raise _other(path.name, kind_of_folder(path.name))
         raise NetworkError("F401", f"`{path.name}` does not exist", _who_makes(path))
     return _read(str(path), path.stat().st_mtime_ns, tuple(sorted(fixed.items())), batch)
 
@@ -96,22 +133,29 @@ def read_fixed(
     path: Path, fixed: Mapping[str, tuple[int, ...]], batch: int | None
 ) -> tuple[NetworkInterface, Any]:
     """The border of a model, and the model itself with the shapes of its inputs put in; external
-    weights stay outside.
+    weights stay outside, and tensors of `Constant` nodes are weights.
 
-    Raises NetworkError: the faults of `read_network`, and F403 for an input without fixed shape.
+    Raises NetworkError: the faults of `read_network`, F403 for an input without fixed shape, F404
+    for a model that stays in one piece, F408 for a tensor that numpy does not have.
     """
     import onnx
 
     interface = read_network(path, fixed, batch)
+    require_layers(path, interface)
     model = onnx.load(str(path), load_external_data=False)
     _open_unknown(model)
+    _constants_to_weights(model.graph)
     borders = {b.name: b for b in interface.inputs}
     for value in (*model.graph.input, *model.graph.output):  # a tensor may be both
         if value.name in borders:
             border = borders[value.name]
             if not border.fixed:
                 message = f"input `{border.name}` of `{path.name}` is not fixed: {border}"
-                raise NetworkError("F403", message, "export it with fixed shapes")
+                sizes = "x".join(str(d) if isinstance(d, int) else "SIZE" for d in border.dims)
+                help_text = (
+                    f"give its sizes, `--shape {border.name}={sizes}`, or fix them in a text"
+                )
+                raise NetworkError("F403", message, help_text)
             kind = value.type.tensor_type.elem_type
             value.type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, border.shape))
     return interface, model
@@ -139,7 +183,7 @@ def _read(
     file = Path(path)
     model = _load(file)
     external = _external(model, file)
-    _require_no_control_flow(model, file)
+    one_piece = why_in_one_piece(model)
     weights = {t.name for t in model.graph.initializer}
     wanted = dict(fixed)
     for value in model.graph.input:
@@ -148,7 +192,7 @@ def _read(
     try:
         # Only standard operators can be held to their rules; others are not known here.
         known = all(n.domain in ("", "ai.onnx") for n in model.graph.node)
-        graph = inferred(model, strict=known)
+        graph = inferred(model, strict=known and not one_piece)
     except Exception as error:  # the C++ checker raises its own types
         raise NetworkError(
             "F402", f"`{file.name}` is not a valid network: {_first_line(error)}"
@@ -157,17 +201,42 @@ def _read(
     inputs = tuple(_border(v) for v in graph.input if v.name not in weights)
     outputs = tuple(_border(v) for v in graph.output)
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
-    return NetworkInterface(inputs, outputs, opset, external, _hash(file, external))
+    zipped = tuple(str(n.output[0]) for n in model.graph.node if n.op_type == "ZipMap")
+    content = _hash(file, external)
+    others = foreign(model)
+    return NetworkInterface(inputs, outputs, opset, external, content, one_piece, zipped, others)
 
 
-def _require_no_control_flow(model: ModelProto, file: Path) -> None:
-    control = sorted({str(n.op_type) for n in model.graph.node if n.op_type in CONTROL_FLOW})
+def why_in_one_piece(model: ModelProto) -> str:
+    """Why a model cannot be cut and looked at layer by layer; empty if it can."""
+    nodes = [*model.graph.node, *(n for f in model.functions for n in f.node)]
+    found = {str(n.op_type) for n in nodes}
+    control = sorted(found & CONTROL_FLOW)
     if control:
-        raise NetworkError(
-            "F404",
-            f"`{file.name}` has control flow ({', '.join(control)})",
-            "export it with fixed shapes and constant conditions, so that the branches disappear",
-        )
+        return f"control flow ({', '.join(control)})"
+    lists = sorted(found & LISTS)
+    if lists:
+        return f"lists of tensors ({', '.join(lists)})"
+    return ""
+
+
+def require_layers(path: Path, interface: NetworkInterface) -> None:
+    """Raise NetworkError for a model that cannot be looked at layer by layer."""
+    if interface.one_piece:
+        message = f"`{path.name}` has {interface.one_piece}: it stays in one piece"
+        help_text = "make the inputs that decide constants: `in NAME = VALUE` in a text"
+        raise NetworkError("F404", message, help_text)
+    for border in (*interface.inputs, *interface.outputs):
+        if not border.carried:
+            raise NetworkError("F408", *not_carried(border))
+
+
+def not_carried(border: Border) -> tuple[str, str]:
+    """Message and help for a tensor that no channel carries."""
+    if border.dtype == SEQUENCE:
+        return f"`{border.name}` is {border.dtype}, not a tensor", "export it as tensors"
+    message = f"tensor `{border.name}` has type {border.dtype}, which numpy does not have"
+    return message, "cast it"
 
 
 def inferred(model: ModelProto, *, strict: bool = False) -> Any:
@@ -213,17 +282,30 @@ def _load(file: Path) -> ModelProto:
             "F401", f"`{file.name}` cannot be read: {error.strerror}", "check the path"
         ) from error
     except DecodeError as error:
+        known = kind_of(file.name, content)
+        if known is not None:
+            raise _other(file.name, known) from error
         message = f"`{file.name}` ({len(content)} bytes) is not an ONNX file, or it is truncated"
         raise NetworkError("F402", message, "fetch or export it again") from error
-    if not model.graph.node and not model.graph.output:
-        raise NetworkError("F402", f"`{file.name}` holds no network", "fetch or export it again")
+    empty = not model.graph.node and not model.graph.output
     reason = why_not(model)
+    if empty or reason:
+        known = kind_of(file.name, content)
+        if known is not None:
+            raise _other(file.name, known)
+    if empty:
+        raise NetworkError("F402", f"`{file.name}` holds no network", "fetch or export it again")
     if reason:
         raise NetworkError(
             "F402", f"`{file.name}` is not a valid network: {reason}", "export it again"
         )
     _open_unknown(model)
     return model
+
+
+def _other(name: str, kind: FileKind) -> NetworkError:
+    """The fault of a file that is something else."""
+    return NetworkError("F402", f"`{name}` is {kind.what}, not an ONNX file", kind.help)
 
 
 def _open_unknown(model: ModelProto) -> None:
@@ -236,11 +318,26 @@ def _open_unknown(model: ModelProto) -> None:
                 dimension.ClearField("dim_value")
 
 
+def _constants_to_weights(graph: Any) -> None:
+    """Some exporters write weights as `Constant` nodes: they take the same memory."""
+    nodes = []
+    for node in graph.node:
+        values = [a.t for a in node.attribute if a.name == "value"]
+        if node.op_type == "Constant" and values and node.domain in ("", "ai.onnx"):
+            graph.initializer.append(values[0])
+            graph.initializer[-1].name = node.output[0]
+        else:
+            nodes.append(node)
+    if len(nodes) < len(graph.node):
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
 def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
     """Files of external tensors; each must exist below the model's folder (the path comes from a
     stranger)."""
     names: dict[str, None] = {}
-    for tensor in _tensors(model.graph):
+    for tensor in constant_tensors(model.graph):
         for entry in tensor.external_data:
             if entry.key == "location":
                 names[entry.value] = None
@@ -266,7 +363,7 @@ def _external(model: ModelProto, file: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
+def constant_tensors(graph: Any) -> Iterator[Any]:
     """All constant tensors of a graph: initializers, and those in attributes of nodes (also in
     inner graphs)."""
     yield from graph.initializer
@@ -276,10 +373,13 @@ def _tensors(graph: Any) -> Iterator[Any]:
             yield from attribute.tensors
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node or inner.initializer:
-                    yield from _tensors(inner)
+                    yield from constant_tensors(inner)
 
 
 def _fix(value: Any, shape: tuple[int, ...] | None, batch: int | None) -> None:
+    if shape is not None and not value.type.tensor_type.HasField("shape"):
+        for size in shape:
+            value.type.tensor_type.shape.dim.add(dim_value=size)
     dims = value.type.tensor_type.shape.dim
     if shape is not None and len(shape) == len(dims):
         for dim, size in zip(dims, shape, strict=True):
@@ -306,18 +406,12 @@ def _require_sizes(graph: Any, file: Path) -> None:
 
 def _border(value: Any) -> Border:
     if not value.type.HasField("tensor_type"):
-        raise NetworkError(
-            "F408", f"`{value.name}` is a sequence or map, not a tensor", "export it as tensors"
-        )
+        return Border(value.name, SEQUENCE, ("?",))
     tensor = value.type.tensor_type
     name = type_name(tensor.elem_type).lower()
     dtype = {"float": "float32", "double": "float64"}.get(name, name)
-    if dtype not in DTYPES:
-        raise NetworkError(
-            "F408", f"tensor `{value.name}` has type {dtype}, which numpy does not have", "cast it"
-        )
     if not tensor.HasField("shape"):
-        return Border(value.name, dtype, ("?",))
+        return Border(value.name, dtype, (ANY_RANK,))
     return Border(value.name, dtype, dims_of(tensor))
 
 

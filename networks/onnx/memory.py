@@ -14,8 +14,8 @@ from typing import Any
 
 from ...model.application import Network, Tensor
 from .cuts import LayerChain, chain_of, size
-from .interface import Border, NetworkError, read_fixed
-from .own_graph import weights_of
+from .interface import Border, NetworkError, constant_tensors, read_fixed
+from .own_graph import bytes_of, weights_of
 from .pattern import in_turn
 from .whole import Needs, whole_of
 
@@ -25,6 +25,15 @@ _known: dict[tuple[object, ...], Needs | None] = {}
 def needs(network: Network) -> Needs | None:
     """What one firing of a network takes in ONNX Runtime; None where its shapes are not known."""
     return _once("onnxruntime", network, needs_of)
+
+
+def weights_alone(network: Network) -> int:
+    """Bytes of its weights, those inside of branches and loops among them; what lies between its
+    layers stays unknown."""
+    import onnx
+
+    model = onnx.load(network.path, load_external_data=False)
+    return sum(bytes_of(t) for t in constant_tensors(model.graph) if t.data_type)
 
 
 def needs_in_tensorrt(network: Network) -> Needs | None:

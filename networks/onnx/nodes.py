@@ -14,6 +14,18 @@ def read_by(nodes: Iterable[Any]) -> set[str]:
     return set[str]().union(*(n.input for n in nodes))
 
 
+def read_inside(node: Any) -> set[str]:
+    """The tensors that graphs inside of a node read, some of which are made outside of it."""
+    found: set[str] = set()
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            found.update(value.name for value in graph.output)
+            for inner in graph.node:
+                found.update(inner.input)
+                found |= read_inside(inner)
+    return found
+
+
 def made_by(nodes: Iterable[Any]) -> set[str]:
     """The tensors that the nodes make."""
     return set[str]().union(*(n.output for n in nodes))

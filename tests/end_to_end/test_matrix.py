@@ -18,6 +18,7 @@ from pathlib import Path
 
 import flowc
 import numpy as np
+import onnx
 import pytest
 from flowc.codegen.dora import DORA
 from flowc.codegen.robots import Robot
@@ -29,7 +30,7 @@ from flowc.driver.execute.run import run as run_program
 from flowc.model.catalogue import CODES
 from flowc.model.diagnostic import Errors
 from flowc.runtime.external import load
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import fmus
 import matrix
@@ -93,8 +94,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         save(made / f"{name}.onnx", rows, {"x": [1, 1, 8, 4]}, {"w": weights}, "y")
     places = [N("NonZero", ["x"], ["found"]), N("Transpose", ["found"], ["places"])]
     save(made / "places.onnx", places, {"x": [1, 4]}, {}, "places", {"places": TensorProto.INT64})
+    _save_loop(made / "loop.onnx")
     with compiled_quickly():
         yield made
+
+
+def _save_loop(path: Path) -> None:
+    """Doubles, as many times as its second input says."""
+    x, y = (helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 4]) for t in "xy")
+    times = helper.make_tensor_value_info("times", TensorProto.INT64, [])
+    names = [("i", TensorProto.INT64), ("go", TensorProto.BOOL)]
+    counts = [helper.make_tensor_value_info(t, kind, []) for t, kind in names]
+    still = helper.make_tensor_value_info("still", TensorProto.BOOL, [])
+    inner = [N("Identity", ["go"], ["still"]), N("Add", ["a", "a"], ["b"])]
+    a, b = (helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 4]) for t in "ab")
+    body = helper.make_graph(inner, "body", [*counts, a], [still, b])
+    loop = N("Loop", ["times", "", "x"], ["y"], body=body)
+    graph = helper.make_graph([loop], "loop", [x, times], [y])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
 # -- what programs are made and run for ------------------------------------------------------------

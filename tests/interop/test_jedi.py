@@ -494,7 +494,7 @@ def test_a_network_that_jedi_builds_in_code(tmp_path: Path) -> None:
 def test_a_damaged_network_is_warned_of(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(b"PK\3\4 no network")
     result = jedi.read("app.cfg", config(), tmp_path / "a.flow")
-    assert "`net.onnx` (15 bytes) is not an ONNX file" in said(result.warnings)
+    assert "`net.onnx` is an archive (zip) that is damaged" in said(result.warnings)
 
 
 @pytest.mark.parametrize(

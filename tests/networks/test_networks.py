@@ -9,7 +9,7 @@ import flowc
 import numpy as np
 import onnx
 import pytest
-from flowc.networks.onnx.interface import NetworkError, read_network
+from flowc.networks.onnx.interface import NetworkError, read_fixed, read_network
 from onnx import TensorProto, helper, numpy_helper
 
 from builds import Write, build, harness, run
@@ -79,7 +79,7 @@ def test_damaged_files_are_refused(tmp_path: Path, make: object, code: str) -> N
     assert raised.value.code == code
 
 
-def test_control_flow_is_refused(tmp_path: Path) -> None:
+def test_control_flow_has_no_layers(tmp_path: Path) -> None:
     branch = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["b"])],
         "b",
@@ -96,8 +96,9 @@ def test_control_flow_is_refused(tmp_path: Path) -> None:
         [helper.make_tensor_value_info("y", FLOAT, [1])],
     )
     onnx.save(helper.make_model(graph), tmp_path / "c.onnx")
+    assert read_network(tmp_path / "c.onnx", {}, None).one_piece == "control flow (If)"
     with pytest.raises(NetworkError) as raised:
-        read_network(tmp_path / "c.onnx", {}, None)
+        read_fixed(tmp_path / "c.onnx", {}, None)
     assert raised.value.code == "F404" and "If" in raised.value.message
 
 

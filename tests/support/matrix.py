@@ -286,6 +286,10 @@ FEATURES = (
         wanted=lambda n: [3 * k + 4 for k in n], network=lambda n: 3 * n,
     ),
     Feature(
+        name="whole", title="networks in one piece", inside="n: Loop   {x} -> n -> {y}", wanted=_times(8),
+        network=lambda n: 8 * n,
+    ),
+    Feature(
         name="stages", title="stages of a network", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1}',
         network=lambda n: 3 * n,
     ),
@@ -410,6 +414,7 @@ task Pick { in a: float32[1, 1, 8, 4]   out b: V   python "t.py:pick" }
 task Kernel { in a: V   out b: V   on gpu cuda "t.cu:inc" grid [1] block [4]   reference python "t.py:inc" }
 graph Twice { in a: V   out b: V   i[2]: Inc   a -> i[0] -> i[1] -> b }
 network Net from "three.onnx" { in x: V from "x"   out y: V from "y" }
+network Loop from "loop.onnx" { in x: V from "x"   in times = 3   out y: V from "y" }
 network Around from "three.onnx" { in x: V from "x" pre "t.py:inc"   out y: V from "y" post "t.py:inc" }
 network Group from "open.onnx" { in x: V from "x"   out y: V from "y"   batch 4 }
 network Either { in x: V   out y: V   variant three from "three.onnx"   variant two from "two.onnx" }

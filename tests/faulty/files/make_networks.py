@@ -6,6 +6,7 @@ Each has one fault, or is the smallest network that a text needs. The same bytes
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import onnx
@@ -134,6 +135,14 @@ def strings() -> onnx.ModelProto:
     return model([node], [tensor("word", [1], kind)], [tensor("output", [1], kind)])
 
 
+def custom() -> onnx.ModelProto:
+    """An operator that only its maker has."""
+    node = helper.make_node("Spiral", ["input"], ["output"], domain="my.domain")
+    net = model([node], [tensor("input", [1, 4])], [tensor("output", [1, 4])])
+    net.opset_import.append(helper.make_opsetid("my.domain", 1))
+    return net
+
+
 def sequence() -> onnx.ModelProto:
     """A list of tensors goes out."""
     node = helper.make_node("SplitToSequence", ["input"], ["parts"], axis=0)
@@ -165,6 +174,7 @@ def main() -> None:
         "contradiction": contradiction(),
         "two_inputs": two_inputs(),
         "strings": strings(),
+        "custom": custom(),
         "sequence": sequence(),
         "nonzero": nonzero(),
         "weights_missing": external("weights.bin"),
@@ -174,6 +184,8 @@ def main() -> None:
         (HERE / f"{name}.onnx").write_bytes(net.SerializeToString(deterministic=True))
     (HERE / "truncated.onnx").write_bytes(linear().SerializeToString(deterministic=True)[:100])
     (HERE / "empty.onnx").write_bytes(b"")
+    (HERE / "lite.tflite").write_bytes(b"\x1c\0\0\0TFL3" + bytes(20))
+    (HERE / "torch.pth").write_bytes(pickle.dumps(0x1950A86A20F9469CFC6C, 2))
 
 
 if __name__ == "__main__":
