@@ -87,11 +87,27 @@ def _require_possible(
         raise typer.BadParameter(wrong[1], param_hint=wrong[0])
     if live and place.board is not None:
         raise typer.BadParameter("it is for programs on this machine", param_hint="--live")
+    if place.native:
+        python = next(_for_python(options, place, live, machines), None)
+        if python is not None:
+            raise typer.BadParameter("it is for programs in Python", param_hint=python)
     if machines is None:
         return
     alone = next(_for_one_machine(options, place, live), None)
     if alone is not None:
         raise typer.BadParameter("it is for programs on one machine", param_hint=alone)
+
+
+def _for_python(
+    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None
+) -> Iterator[str]:
+    """The given options that programs in C++ do not have."""
+    for option in fields(options):
+        if not option.metadata["native"] and getattr(options, option.name) != option.default:
+            yield flag(option)
+    for name, given in (("--live", live), ("--board", place.board), ("--machines", machines)):
+        if given:
+            yield name
 
 
 def _for_one_machine(options: RunOptions, place: BuildPlace, live: bool) -> Iterator[str]:
