@@ -15,6 +15,7 @@ from ...model.platform import Platform
 from ...model.span import Span
 from ...model.system import System
 from ..kinds.c import CCode
+from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 
 #: What else can be done about it.
@@ -62,8 +63,12 @@ def _of_task(task: Task) -> Iterator[Diagnostic]:
 
 def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
     """Errors for code in another language than C and C++."""
-    if task.network is not None:
-        yield _later(f"{name} is a network", task.span)
+    network = task.network
+    if network is not None:
+        if network.batch > 1:
+            yield _later(f"{name} groups firings (`batch`)", task.span)
+        if network.moving is not None:
+            yield _later(f"the cut of {name} moves", task.span)
         return
     code = task.implementation_on("cpu")
     if code is None:
@@ -71,10 +76,13 @@ def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
     elif code.language == "python":
         what = f"`{code.file}:{code.symbol}` of {name} is in Python"
         message = f"{what}: a native program needs C or C++"
-        help_text = (
+        instead = (
             f'write it in C, and `c "FILE.c:{code.symbol}"` in the text: `flowc headers` writes the'
-            f" prototype; or {_OTHERWISE}"
+            " prototype"
         )
+        if task.definition.endswith((".pre", ".post")):
+            instead = "let a task in C do it, and give the network its own tensors"
+        help_text = f"{instead}; or {_OTHERWISE}"
         yield Diagnostic("F660", message, code.span, help=help_text)
 
 
@@ -106,7 +114,7 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
                 message = f"`{entry.task}` is on several processors"
                 faults[message] = _later(message, spans.get(entry.task))
     for task in deployment.tasks:
-        if not isinstance(task.code, CCode | ResampleCode):
+        if not isinstance(task.code, CCode | OnnxCode | ResampleCode):
             message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())

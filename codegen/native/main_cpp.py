@@ -24,6 +24,7 @@ from ...model.types import DTYPES
 from .. import c_text
 from ..in_c import C_PARAMETERS
 from ..kinds.c import CCode
+from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 from ..names import identifiers
 from ..statements import pace
@@ -37,6 +38,23 @@ if TYPE_CHECKING:
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w"})
 #: Names in the namespace of a task, which none of its ports has there.
 _OF_TASK = frozenset({"Given", "given", "code", "task", "fires", "firing", *_OWN})
+#: Elements of tensors, by the numbers of ONNX.
+_ELEMENTS = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "complex64": 14,
+    "complex128": 15,
+}
 _SETTING = {"int": "INT", "float": "FLOAT", "bool": "BOOL", "string": "STRING", "file": "FILE_"}
 
 
@@ -49,8 +67,14 @@ def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
         "apps": [text.app(app) for app in deployment.apps],
         "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
         "about": text.about(),
+        "networks": has_networks(deployment),
     }
     return jinja.get_template("native/main.cpp.j2").render(words).encode()
+
+
+def has_networks(deployment: Deployment) -> bool:
+    """Does it need ONNX Runtime?"""
+    return any(isinstance(task.code, OnnxCode) for task in deployment.tasks)
 
 
 def c_type(dtype: str) -> str:
@@ -171,6 +195,7 @@ class _Text:
             "id": self._apps[app.name],
             "arguments": f"{c_text.text(app.name)}, {times}",
             "tasks": [self._task(app, task) for task in app.tasks],
+            "tensors": [line for task in app.tasks for line in self._tensors(task)],
             "paths": paths,
             "enders": len(_enders(app)),
         }
@@ -200,6 +225,41 @@ class _Text:
             "places": places,
         }
 
+    def _tensors(self, task: DeployedTask) -> Iterator[str]:
+        """The tensors of a network, in the memory of the channels at its ports."""
+        code = task.code
+        if not isinstance(code, OnnxCode):
+            return
+        here = self._tasks[task.name]
+        names = iter(self._names(task))
+        for tensor, read in zip(code.inputs, self._layout.reads[task.name], strict=True):
+            writer = read.of.channel.source if isinstance(read.of, Ring) else read.of.task
+            memory = self._memory(writer, read.of)
+            yield self._tensor(here, next(names), "IN", tensor, read.tokens, memory)
+        for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
+            name = next(names)
+            memory = f"{here}::{name}_thrown_away, 1"
+            if written.places:
+                memory = self._memory(task.name, written.places[0])
+            yield self._tensor(here, name, "OUT", tensor, written.tokens, memory)
+
+    def _memory(self, task: str, place: Array | Ring) -> str:
+        """Where the tokens of an array or a ring lie, and how many."""
+        name = self._name(task, place)
+        if isinstance(place, Ring):
+            return f"{name}.begin(), {place.slots}"
+        return f"{name}, {place.kept + place.in_round}"
+
+    def _tensor(
+        self, task: str, name: str, side: str, tensor: str, tokens: Tokens, memory: str
+    ) -> str:
+        port = tokens.port
+        dimensions = ", ".join(map(str, port.shape))
+        kind = f"{c_text.text(tensor)}, {_ELEMENTS[port.dtype]}, {{{dimensions}}}"
+        size = DTYPES[port.dtype][1] * tokens.size
+        which = f"{task}::code, flow::Tensor::{side}"
+        return f"{task}_{name}({which}, {kind}, {memory}, {size})"
+
     def _names(self, task: DeployedTask) -> list[str]:
         """The names of its ports in its namespace, inputs first."""
         ids = self._ports[task.name]
@@ -212,6 +272,9 @@ class _Text:
         code = task.code
         if isinstance(code, ResampleCode):
             return ["flow::Code code;"]
+        if isinstance(code, OnnxCode):
+            spin = "true" if code.spin else "false"
+            return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
         assert isinstance(code, CCode)
         lines, given = [], "nullptr"
         if code.parameters:
@@ -390,7 +453,8 @@ class _Text:
                 after.append(f"memcpy({own}, {name}, {count} * sizeof *{own});")
             if isinstance(place, Ring):
                 after.append(f"{at}.wrote({rate});")
-        zeroed.append(f"memset({name}, 0, {count} * sizeof *{name});")
+        if not isinstance(task.code, OnnxCode):  # which writes all of its outputs
+            zeroed.append(f"memset({name}, 0, {count} * sizeof *{name});")
 
     def _index(
         self, task: DeployedTask, tokens: Tokens, name: str, offset: int, rate: bool
@@ -418,6 +482,9 @@ class _Text:
         if isinstance(code, ResampleCode):
             size = _tokens(self._layout, task, task.inputs[0]).size * code.block
             return f"flow::{code.kind}({names[0]}, {names[1]}, {size}, {code.count})"
+        if isinstance(code, OnnxCode):
+            split = len(task.inputs)
+            return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
         assert isinstance(code, CCode)
         given = "&given" if code.parameters else "nullptr"
         return f"{self._symbols.of(code)}({', '.join(['code.state', *names, given])})"

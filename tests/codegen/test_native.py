@@ -315,3 +315,51 @@ def test_a_trace_has_every_firing_and_frame(faults: Path, tmp_path: Path) -> Non
     assert [e["args"]["frame"] for e in events if e["ph"] == "b"] == [1, 2, 3]
     assert [e["name"] for e in events if e["name"] == "deadline missed"] == 3 * ["deadline missed"]
     assert document["otherData"]["first_frame"] == 1 and document["otherData"]["end_frame"] == 4
+
+
+# -- networks --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def spotter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An example with a network on a core of its own, which agrees with the reference."""
+    folder = tmp_path_factory.mktemp("spotter")
+    for name in ("native.flow", "spotter.c", "mel.c", "sound.wav", "spotter.onnx"):
+        shutil.copy(ROOT / "examples/spotter" / name, folder)
+    tested = run_harness(
+        folder / "native.flow",
+        folder / "build",
+        platform="two",
+        native=True,
+        measure=False,
+        quiet=True,
+    )
+    assert tested.status == 0, tested.tests
+    return folder / "build"
+
+
+def test_a_network_finds_the_words_of_a_sound(spotter: Path) -> None:
+    status, out, said = run(spotter, "--full-speed", "--quiet")
+    assert status == 0, said
+    words = [line.split()[2] for line in out.splitlines()[:-1]]
+    assert words == ["up", "down", "tone", "hiss", "down", "up", "hiss", "tone", "tone", "up"]
+    assert out.splitlines()[-1] == "10 events in 108 decisions"
+
+
+def test_a_missing_library_or_network_is_named(spotter: Path, tmp_path: Path) -> None:
+    status, _, said = run(spotter, FLOWC_ONNXRUNTIME="/no/such/library.so")
+    assert status == 1
+    assert "task Spotter.words failed: cannot start: ONNX Runtime is missing (" in said
+    assert "put libonnxruntime.so.1 into lib/ beside the program, or name it in FLOWC_ONN" in said
+    shutil.copytree(spotter, tmp_path / "copy")
+    (tmp_path / "copy/networks/spotter.onnx").write_bytes(b"no network")
+    status, _, said = run(tmp_path / "copy")
+    assert status == 1
+    assert "cannot start: ONNX Runtime refuses spotter.onnx: " in said
+
+
+def test_slots_of_onnx_runtime_are_those_of_its_header() -> None:
+    """tests/data/onnxruntime/slots.txt has the names in the order of the header's struct."""
+    listed = (ROOT / "tests/data/onnxruntime/slots.txt").read_text().splitlines()[1:]
+    source = (ROOT / "templates/native/runtime/network.cpp").read_text()
+    slots = re.findall(r"^    (\w+) = (\d+),$", source, re.MULTILINE)
+    assert len(slots) > 10
+    assert [listed[int(number)] for _, number in slots] == [name for name, _ in slots]

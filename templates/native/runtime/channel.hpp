@@ -100,6 +100,7 @@ public:
         for_space.ring();
     }
     int64_t most_full() const { return most; }
+    T *begin() const { return base; }
 };
 
 // Each block of `count` tokens is read several times in a row; or only the last one of several
