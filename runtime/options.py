@@ -56,12 +56,13 @@ def _option(
     choices: Sequence[str] = (),
     alone: bool = False,
     native: bool = False,
+    python: bool = True,
 ) -> Any:
     """A field: its description, the word for its value (none: a flag), and its name where that is
     not the field's.
 
     `parse` raises ValueError. An option that is about one machine `alone` is no option of a program
-    in parts. A program in C++ has those that are `native`, too.
+    in parts. A program in C++ has those that are `native`, and one in Python those of `python`.
     """
     return field(
         default=default,
@@ -73,6 +74,7 @@ def _option(
             "choices": tuple(choices),
             "alone": alone,
             "native": native,
+            "python": python,
         },
     )
 
@@ -154,6 +156,14 @@ class RunOptions:
         native=True,
     )
 
+    real_time: bool = _option(
+        "threads under SCHED_FIFO, on a core each, and memory that stays; of programs in C++",
+        default=False,
+        alone=True,
+        native=True,
+        python=False,
+    )
+
     def words(self) -> List[str]:
         """The same as words of a command line; what is as it is by default is left out."""
         found: List[str] = []
@@ -210,7 +220,8 @@ def parsed(arguments: Optional[Sequence[str]]) -> RunOptions:
     with status 2."""
     parser = argparse.ArgumentParser(description="Run this program.")
     for each in fields(RunOptions):
-        _add(parser, each)
+        if each.metadata["python"]:
+            _add(parser, each)
     options = RunOptions(**vars(parser.parse_args(arguments)))
     wrong = mistake(options)
     if wrong is not None:

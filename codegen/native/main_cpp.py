@@ -99,6 +99,8 @@ class _Text:
         self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
         self._ports = {t.name: _port_names(t) for t in deployment.tasks}
         self._members = self._place_names()
+        processors = dict.fromkeys(w.processor for w in deployment.processors)
+        self._cores = {name: core for core, name in enumerate(processors)}
         self._processors: dict[str, str] = {}
         for worker in deployment.processors:
             for entry in worker.order:
@@ -342,7 +344,7 @@ class _Text:
             "id": f"worker_{number + 1}",
             "processor": c_text.text(worker.processor),
             "name": worker.processor,
-            "scheduling": _scheduling(worker),
+            "scheduling": _scheduling(worker, self._cores[worker.processor]),
             "turns": [f"{{&{self._apps[a]}, {m}, {behind}}}" for a, (m, behind) in turns.items()],
             "fires": [
                 {"id": self._tasks[n], "name": n, "lines": list(self._fires(tasks[n]))}
@@ -623,14 +625,15 @@ def _thrown_away(written: Written, names: Mapping[str, str]) -> list[str]:
     return [f"{c_type(port.dtype)} {names['out ' + port.name]}_thrown_away[{max(1, size)}];"]
 
 
-def _scheduling(worker: DeployedWorker) -> str:
+def _scheduling(worker: DeployedWorker, core: int) -> str:
+    """The class, the core and the priority of a thread; `core` is that of an ordinary one."""
     if worker.background:
-        core = -1 if worker.fixed_priority is None else worker.fixed_priority[0]
-        return f"{{flow::Scheduling::BACKGROUND, {core}, 0}}"
+        own = -1 if worker.fixed_priority is None else worker.fixed_priority[0]
+        return f"{{flow::Scheduling::BACKGROUND, {own}, 0}}"
     if worker.fixed_priority is not None:
-        core, priority = worker.fixed_priority
-        return f"{{flow::Scheduling::FIXED, {core}, {priority}}}"
-    return "{}"
+        own, priority = worker.fixed_priority
+        return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
+    return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
 
 
 # -- frames; as `runtime/graph.py` has it ----------------------------------------------------------

@@ -272,6 +272,21 @@ def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
     assert status == 0 and document["apps"]["A"]["deadline_misses"] == 0
 
 
+def test_real_time_is_asked_of_the_system(faults: Path) -> None:
+    child = start(faults, "--real-time", "--quiet", WAITS="3")
+    assert next_line(child) == b"0\n"
+    policies = set()
+    for own in Path("/proc").glob(f"{child.pid}/task/*/children"):
+        for pid in own.read_text().split():
+            tasks = Path(f"/proc/{pid}/task").iterdir()
+            policies |= {os.sched_getscheduler(int(task.name)) for task in tasks}
+    child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    assert status == 143
+    refused = "fixed priorities are not in force ([Errno 1] Operation not permitted)" in said
+    assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO}, said
+
+
 # -- what it tells ---------------------------------------------------------------------------------
 def shape(document: Any) -> Any:
     """What kinds of values are where; numbers of bins differ."""

@@ -105,7 +105,7 @@ void worker_1_round(flow::Worker &w, const int64_t round)
     w.entry(show::fires, show::task, true, round, 0, 0, 1);
 }
 
-flow::Worker worker_1("core[0]", {}, worker_1_round, {{&app_a, 1, 0}});
+flow::Worker worker_1("core[0]", {flow::Scheduling::ORDINARY, 0, 0}, worker_1_round, {{&app_a, 1, 0}});
 
 // ----------------------------------------------------------------------------------------------------
 // Worker of core[1]: what its tasks do in firing i of iteration k, iteration j of a round
@@ -152,7 +152,7 @@ void worker_2_round(flow::Worker &w, const int64_t round)
     w.entry(twice::fires, twice::task, false, round, 0, 0, 1);
 }
 
-flow::Worker worker_2("core[1]", {}, worker_2_round, {{&app_a, 1, 0}});
+flow::Worker worker_2("core[1]", {flow::Scheduling::ORDINARY, 1, 0}, worker_2_round, {{&app_a, 1, 0}});
 
 // ----------------------------------------------------------------------------------------------------
 // For the report: channels with their capacities, processors, memory of networks; and what can be set

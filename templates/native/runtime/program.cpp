@@ -2,6 +2,8 @@
 // them, tasks are closed, and what was measured is told.
 //
 // 0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated.
+#include <malloc.h>
+
 #include "report.hpp"
 #include "supervisor.hpp"
 
@@ -15,10 +17,10 @@ constexpr double WAITS =
 constexpr double DEADLOCK_AFTER = 1.0;
 constexpr double PACE = 1.0;   // over which it is judged whether an app keeps its pace
 constexpr double IN_LOG = 60;  // between two lines about how far it is
+constexpr int REAL_TIME = 50;  // the priority of threads that have none of their own
 constexpr size_t STACK = size_t{1} << 23;
 
-// -- the thread of a worker
-// --------------------------------------------------------------------------
+// -- the thread of a worker ----------------------------------------------------------------------
 std::string errno_text() { return format("[Errno %d] %s", errno, strerror(errno)); }
 
 // Bind the calling thread to the n-th core that the process may use.
@@ -40,9 +42,10 @@ void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
     const Scheduling &wanted = worker.scheduling;
-    if (wanted.kind == Scheduling::FIXED) {
+    const bool ordinary = wanted.kind == Scheduling::ORDINARY;
+    if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {
         sched_param priority = {};
-        priority.sched_priority = wanted.priority;
+        priority.sched_priority = ordinary ? REAL_TIME : wanted.priority;
         if (sched_setscheduler(0, SCHED_FIFO, &priority) || !bind(wanted.core))
             run.say("fixed priorities are not in force (" + errno_text() +
                     "): the system schedules as it likes");
@@ -60,10 +63,10 @@ void *thread_of(void *given)
 {
     Worker &worker = *static_cast<Worker *>(given);
     own_line = worker.line - run.cells->lines;
-    stack_t own = {};  // a crash that used up the stack is named as well
+    stack_t own = {}, before;  // a crash that used up the stack is named as well
     own.ss_size = 1 << 16;
     own.ss_sp = malloc(own.ss_size);
-    sigaltstack(&own, nullptr);
+    sigaltstack(&own, &before);
     schedule(worker);
     volatile char touched[1 << 16];  // now, not in the first deep firing
     for (size_t i = 0; i < sizeof touched; i += 4096)
@@ -89,15 +92,25 @@ void *thread_of(void *given)
     } catch (...) {
         thrown("what is no std::exception");
     }
+    sigaltstack(&before, nullptr);
+    free(own.ss_sp);
     worker.alive = false;
     run.over++;
     return nullptr;
 }
 
-// -- the main thread
-// --------------------------------------------------------------------------------- Signals that
-// ask the program to end. What a terminal sends reaches this process as well as its supervisor,
-// which decides what counts.
+// Pages that are there stay, and memory that is given back to malloc does, too.
+void lock_memory()
+{
+    mallopt(M_TRIM_THRESHOLD, -1);
+    mallopt(M_MMAP_MAX, 0);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
+        run.say("memory is not locked (" + errno_text() + "): the system may take it away");
+}
+
+// -- the main thread -----------------------------------------------------------------------------
+// Signals that ask the program to end. What a terminal sends reaches this process as well as its
+// supervisor, which decides what counts.
 class Interrupts
 {
     sigset_t wanted;
@@ -378,6 +391,8 @@ public:
 
     int executed(Output *measured, Output *trace_file)
     {
+        if (run.real_time)
+            lock_memory();
         if (opened() && (run.cells->enter(RUNNING), true)) {
             if (start_workers()) {
                 while (!run.gone && !run.stopping)
@@ -456,6 +471,7 @@ int main(const About &about, int count, char **words)
     if (!mistakes.empty())
         return 2;
     run.full_speed = options.full_speed;
+    run.real_time = options.real_time;
     run.cells = Cells::shared(run.workers.size());
     for (size_t i = 0; i < run.workers.size(); i++)
         run.workers[i]->line = &run.cells->lines[i + 1];

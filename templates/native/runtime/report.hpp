@@ -63,9 +63,8 @@ inline std::string bytes_or_null(int64_t bytes)
     return bytes < 0 ? "null" : std::to_string(bytes);
 }
 
-// -- of latencies
-// ------------------------------------------------------------------------------------ mean, p50,
-// p99 and max in ms; empty without latencies.
+// -- of latencies --------------------------------------------------------------------------------
+// mean, p50, p99 and max in ms; empty without latencies.
 inline std::vector<std::string> figures(const Latencies &of)
 {
     const std::vector<ns> sorted = of.sorted();
@@ -124,8 +123,7 @@ inline std::string histogram(const Latencies &of)
     return "{\"ns\": [" + bins + "], \"counts\": [" + counts + "]}";
 }
 
-// -- the document
-// ------------------------------------------------------------------------------------
+// -- the document --------------------------------------------------------------------------------
 inline double seconds_of(const App &app)
 {
     return app.done() ? double(app.last_end - std::max<ns>(0, app.first_start)) / 1e9 : 0;
@@ -272,8 +270,7 @@ inline std::string report(const About &about, int status)
     return whole.object() + "\n";
 }
 
-// -- the table
-// ---------------------------------------------------------------------------------------
+// -- the table -----------------------------------------------------------------------------------
 inline std::string ends_of(const Path &path)
 {
     const std::string sink = path.sink.name;
@@ -355,8 +352,7 @@ inline std::string missed_deadlines()
     return found;
 }
 
-// -- the trace
-// ---------------------------------------------------------------------------------------
+// -- the trace -----------------------------------------------------------------------------------
 // Everything as JSON for Perfetto and Chrome: a lane for each worker, and a process for each app.
 inline std::string trace(const About &about)
 {

@@ -71,17 +71,17 @@ struct Between {
     const char *source, *destination;
 };
 
-// What the system schedules a thread by.
+// What the system schedules a thread by; an ordinary one has its core in real time alone.
 struct Scheduling {
-    enum Kind { ORDINARY, FIXED, BACKGROUND } kind = ORDINARY;
-    int core = -1, priority = 0;
+    enum Kind { ORDINARY, FIXED, BACKGROUND } kind;
+    int core, priority;
 };
 
 struct Worker;
 
 // What all threads of a program share.
 struct Run {
-    bool full_speed = false;
+    bool full_speed = false, real_time = false;
     ns begin = 0;
     double seconds = 0;
     Cells *cells = nullptr;
@@ -207,9 +207,8 @@ struct Worker {
             tracer.path(*path, firing, path->ended(firing, began), began);
     }
 
-    // -- the order
-    // --------------------------------------------------------------------------------- An entry:
-    // `fires` for some firings of iteration k, which lies in that slot of the round.
+    // -- the order -------------------------------------------------------------------------------
+    // An entry: `fires` for some firings of iteration k, which lies in that slot of the round.
     template <typename Fires> void entry(Fires fires, Task &task, bool ends_frame, int64_t k,
                                          int64_t slot, int64_t first, int64_t times)
     {
