@@ -62,7 +62,7 @@ def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: 
     arrays: list[Any] = []
     sides: tuple[dict[str, dict[int, list[int]]], ...] = ({}, {})
     with open(raw, "rb") as stream:
-        for number, side, at, firing, content in _records(stream):
+        for number, side, at, firing, content in records(stream):
             port = ports[number - 1][side][at]
             name = tasks[number - 1]["name"]
             for each in sides:
@@ -83,7 +83,8 @@ def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: 
     np.savez(file, **stored)
 
 
-def _records(stream: IO[bytes]) -> Iterator[tuple[int, int, int, int, bytes]]:
+def records(stream: IO[bytes]) -> Iterator[tuple[int, int, int, int, bytes]]:
+    """What was recorded: task (from 1), 0 for an input or 1 for an output, port, firing, bytes."""
     while head := stream.read(_HEAD.size):
         number, side, port, firing, size = _HEAD.unpack(head)
         yield number, side, port, firing, stream.read(size)

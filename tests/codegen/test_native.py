@@ -19,7 +19,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.codegen.native.files import native_files
-from flowc.driver.execute.native import record_native
+from flowc.driver.execute.native import record_native, records
 from flowc.driver.execute.run import test as run_harness
 from flowc.driver.plan.program import deployment
 from flowc.driver.text.check import prepare
@@ -155,6 +155,39 @@ def test_planted_mistakes_are_found(drawn: Path, tmp_path: Path) -> None:
         )
         assert done.returncode != 0 and "Mismatched elements" in done.stderr, what
     (drawn / "main.cpp").write_text(text)
+
+
+CROSS = {
+    "CC": "aarch64-linux-gnu-gcc",
+    "CXX": "aarch64-linux-gnu-g++",
+    "OBJCOPY": "aarch64-linux-gnu-objcopy",
+    "LD": "aarch64-linux-gnu-ld",
+    "CXXFLAGS": "-O0 -static",
+}
+QEMU = "qemu-aarch64-static"
+
+
+@pytest.mark.skipif(
+    not (shutil.which(CROSS["CXX"]) and shutil.which(QEMU)),
+    reason="no compiler for aarch64, or no qemu: apt install g++-aarch64-linux-gnu qemu-user-static",
+)
+def test_another_machine_computes_the_same(drawn: Path, tmp_path: Path) -> None:
+    """Its build.sh compiles for aarch64; every firing there reads and makes what it does here."""
+    other = tmp_path / "other"
+    shutil.copytree(drawn, other)
+    for words in ([], ["-DFLOWC_RECORD", "-o", "recorder"]):
+        command = ["sh", "build.sh", *words]
+        subprocess.run(command, cwd=other, env={**os.environ, **CROSS}, check=True, timeout=HANGS)
+    command = ["sh", "build.sh", "-DFLOWC_RECORD", "-o", str(tmp_path / "recorder")]
+    subprocess.run(command, cwd=drawn, check=True, timeout=HANGS)
+    recorded = []
+    for run_it in ([str(tmp_path / "recorder")], [QEMU, str(other / "recorder")]):
+        variables = {**os.environ, "FLOWC_RECORD": str(tmp_path / "raw")}
+        command = [*run_it, "--frames", "10", "--full-speed", "--quiet"]
+        subprocess.run(command, env=variables, check=True, timeout=HANGS)
+        with open(tmp_path / "raw", "rb") as stream:
+            recorded.append(sorted(records(stream)))
+    assert recorded[0] == recorded[1] and len(recorded[0]) > 100
 
 
 # -- how it ends -----------------------------------------------------------------------------------
