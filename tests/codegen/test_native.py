@@ -229,6 +229,27 @@ def test_a_task_that_does_not_start_is_named(faults: Path) -> None:
     assert "app A, task A.count failed: cannot start: count_init returned NULL\n" in said
 
 
+def test_a_process_that_a_task_forks_is_no_second_program(faults: Path) -> None:
+    words = ["--set", "A.step.what=8", "--full-speed", "--quiet", "--frames", "8"]
+    status, out, said = run(faults, *words)
+    assert (status, out) == (0, "0\n1\n3\n6\n10\n15\n21\n28\n")
+    assert "a process that it has forked has come back from there, and is ended" in said
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "| true"])
+def test_it_runs_with_any_of_its_streams_closed(faults: Path, closed: str) -> None:
+    command = f"set -o pipefail; LAST=9 {faults}/main --full-speed {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_is_a_failure(faults: Path) -> None:
+    command = f"LAST=4 {faults}/main --full-speed > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=HANGS, check=False)
+    assert done.returncode == 1
+    assert b"flowc: cannot write to standard output: No space left on device\n" in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_after_the_frames_in_flight(faults: Path, number: int) -> None:
     child = start(faults)

@@ -333,6 +333,8 @@ class Execution
         for (Task *task : Task::all) {
             run.cells->enter(STARTING, task->number);
             const std::string why = interrupts.asked(0) ? "" : task->code.open();
+            if (run.strayed)
+                run.end_stray(*task, -1);
             run.cells->enter(STARTING);
             if (interrupts.first)
                 return false;
@@ -457,8 +459,18 @@ bool range_of(const std::string &text)
     return traced.first >= 0 && traced.end > traced.first;
 }
 
+// Standard streams that are closed lead to nothing, and a closed pipe is an error of who writes.
+void open_streams()
+{
+    for (int stream = 0; stream < 3; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            (void)!open("/dev/null", O_RDWR);
+    signal(SIGPIPE, SIG_IGN);
+}
+
 int main(const About &about, int count, char **words)
 {
+    open_streams();
     const Options options = parsed(count, words);
     if (!options.trace_frames.empty() && options.trace.empty())
         refuse("--trace-frames: it is about --trace FILE");

@@ -53,6 +53,15 @@ void Run::fail(Failure why)
     stop();
 }
 
+void Run::end_stray(const Task &task, int64_t firing)
+{
+    complain(Failure{&task, firing,
+                     "a process that it has forked has come back from there, and is ended: let it"
+                     " end with _exit"}
+                 .text());
+    _exit(1);
+}
+
 void Worker::work()
 {
     for (int64_t r = 0; !run.stopping.load(relaxed); r++) {

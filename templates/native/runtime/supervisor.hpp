@@ -209,6 +209,7 @@ inline void supervise(double watchdog, std::function<void(const Failure &, int)>
                 : Supervisor(*run.cells, watchdog, child, std::move(on_failure)).until_over(heard));
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_atfork(nullptr, nullptr, [] { run.strayed = true; });
     if (getppid() != parent)
         _exit(1);
     // SIGINT and SIGTERM wait until the main thread asks for them; the others are for the tasks.

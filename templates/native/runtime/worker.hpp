@@ -88,6 +88,7 @@ struct Run {
     std::vector<Worker *> workers;
     Failure failure;
     std::atomic<bool> failed{false}, stopping{false};
+    std::atomic<bool> strayed{false};  // this is a process that a task has forked
     std::atomic<int> ready{0}, over{0};
     Bell go;
     std::atomic<bool> gone{false};
@@ -103,6 +104,8 @@ struct Run {
     void stop();
     // Stop everything; the first failure is the one that is reported.
     void fail(Failure why);
+    // A process that a task has forked has come back from the task's code.
+    [[noreturn]] static void end_stray(const Task &task, int64_t firing);
 };
 
 inline Run run;
@@ -184,6 +187,8 @@ struct Worker {
         line->since.store(began, relaxed);
         line->task.store(task.number, relaxed);
         const int status = call();
+        if (__builtin_expect(run.strayed.load(relaxed), 0))
+            run.end_stray(task, firing);
         line->task.store(0, relaxed);
         const ns begin = began, end = now(), took = end - begin;
         began = end;

@@ -31,6 +31,10 @@ int step(void *, const int64_t *n, int64_t *out, const step_params *p)
         return FLOWC_END;
     case 7:
         abort();
+    case 8:
+        if (fork() == 0)
+            return 0;
+        break;
     }
     return 0;
 }
