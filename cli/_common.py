@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
@@ -108,6 +109,19 @@ Output = Annotated[
     typer.Option(
         "-o", "--output", help="Directory of the build (default: build/STEM).", show_default=False
     ),
+]
+
+
+class Target(StrEnum):
+    """What `run` and `test` build."""
+
+    PROGRAM = "program"
+    NATIVE = "native"
+
+
+RunTarget = Annotated[
+    Target,
+    typer.Option("--target", help="The program, or the same in C++, without an interpreter."),
 ]
 NoMeasure = Annotated[
     bool,

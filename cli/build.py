@@ -43,8 +43,8 @@ MOST_TASKS = 8
 
 
 #: What is built without a format of another tool.
-PROGRAM, FMU, DORA, ROS2 = "program", "fmu", "dora", "ros2"
-OWN = (PROGRAM, FMU, DORA, ROS2)
+PROGRAM, NATIVE, FMU, DORA, ROS2 = "program", "native", "fmu", "dora", "ros2"
+OWN = (PROGRAM, NATIVE, FMU, DORA, ROS2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,11 @@ class BuildTarget(Measured):
     platform: OnPlatform = "host"
     force: Force = False
     no_measure: NoMeasure = False
+
+    @property
+    def native(self) -> bool:
+        """See `Measured`."""
+        return self.target == NATIVE
 
 
 @grouped
@@ -83,11 +88,12 @@ def build_with_formats() -> Callable[..., int]:
     known = targets()
     foreign = "".join(f" {each.about};" for each in known.values())
     about = (
-        f"The program;{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
+        "The program; the same in C++, without an interpreter (build/STEM-native);"
+        f"{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
         " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
         " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
     )
-    names = choice((PROGRAM, *known, FMU, DORA, ROS2))
+    names = choice((PROGRAM, NATIVE, *known, FMU, DORA, ROS2))
     return completed(build, target=Annotated[names, typer.Option(help=about)])
 
 
@@ -99,7 +105,7 @@ def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
     show_built(built)
     if as_json:
         document = _document_of_program(built)
-        if options.target != PROGRAM:
+        if options.target not in (PROGRAM, NATIVE):
             document["ends"] = [asdict(end) for end in built.ends]
         print_json(document)
         return 0

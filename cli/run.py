@@ -87,11 +87,30 @@ def _require_possible(
         raise typer.BadParameter(wrong[1], param_hint=wrong[0])
     if live and place.board is not None:
         raise typer.BadParameter("it is for programs on this machine", param_hint="--live")
+    other = next(_of_the_other(options, place, live, machines), None)
+    if other is not None:
+        language = "Python" if place.native else "C++"
+        raise typer.BadParameter(f"it is for programs in {language}", param_hint=other)
     if machines is None:
         return
     alone = next(_for_one_machine(options, place, live), None)
     if alone is not None:
         raise typer.BadParameter("it is for programs on one machine", param_hint=alone)
+
+
+def _of_the_other(
+    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None
+) -> Iterator[str]:
+    """The given options that programs in this language do not have."""
+    ours = "native" if place.native else "python"
+    for option in fields(options):
+        if not option.metadata[ours] and getattr(options, option.name) != option.default:
+            yield flag(option)
+    if not place.native:
+        return
+    for name, given in (("--live", live), ("--board", place.board), ("--machines", machines)):
+        if given:
+            yield name
 
 
 def _for_one_machine(options: RunOptions, place: BuildPlace, live: bool) -> Iterator[str]:

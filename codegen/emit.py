@@ -34,9 +34,10 @@ LEAST_PYZMQ = "25"
 ALWAYS = ("embed", "harness", "outcomes")
 
 
-def emit(deployed: Deployed) -> Plan:
-    """The files of a build, with its parts for several machines."""
-    plan = _whole(deployed)
+def emit(deployed: Deployed, *, recorded: bool = False) -> Plan:
+    """The files of a build, with its parts for several machines. Its harness can read what was
+    `recorded` elsewhere."""
+    plan = _whole(deployed, recorded=recorded)
     for machine, part in deployed.parts.items():
         folder = folder_of(machine)
         for path, data in _part(part).items():
@@ -58,7 +59,7 @@ def _part(deployed: Deployed) -> Plan:
     return plan
 
 
-def _whole(deployed: Deployed) -> Plan:
+def _whole(deployed: Deployed, *, recorded: bool = False) -> Plan:
     jinja = printing()
     deployment = deployed.deployment
     plan: Plan = dict(deployed.files)
@@ -81,7 +82,7 @@ def _whole(deployed: Deployed) -> Plan:
         )
         plan[f"tests/test_{name}.py"] = text.encode()
     modules = [*ALWAYS]
-    if deployed.parts or deployment.part is not None:
+    if recorded or deployed.parts or deployment.part is not None:
         modules.append("recording")
     plan |= carried(words_of(deployment), modules)
     for kind in KINDS:
@@ -112,9 +113,11 @@ def _command(source: str) -> str:
     return " ".join(shell_word(word) for word in compile_command(source))
 
 
-def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> bytes:
-    """What a program is and how it is started: by itself, or as a node of a `robot`, with its
-    `start` commands."""
+def readme(
+    deployed: Deployed, robot: str = "", start: Sequence[str] = (), *, native: bool = False
+) -> bytes:
+    """What a program is and how it is started: by itself, in C++ if it is `native`, or as a node of
+    a `robot`, with its `start` commands."""
     deployment = deployed.deployment
     jinja = printing()
     text = jinja.get_template("python/README.md.j2")
@@ -125,7 +128,12 @@ def readme(deployed: Deployed, robot: str = "", start: Sequence[str] = ()) -> by
     words = {"c_sources": deployed.c_tasks, "steps": steps, "robot": robot, "start": start}
     needs, ends = _needs(deployment), _ends(deployment)
     return text.render(
-        deployment=deployment, needs=needs, ends=ends, on_device=_on_device(deployment), **words
+        deployment=deployment,
+        needs=needs,
+        ends=ends,
+        on_device=_on_device(deployment),
+        native=native,
+        **words,
     ).encode()
 
 

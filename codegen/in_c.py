@@ -116,12 +116,12 @@ constexpr decltype delete dynamic_cast explicit export false friend mutable name
 not not_eq nullptr operator or or_eq protected public reinterpret_cast static_assert static_cast
 template this thread_local throw true try typeid typename private using virtual wchar_t xor xor_eq
 """
-_C_KEYWORDS = frozenset(_IN_C.split())
-_CPP_KEYWORDS = frozenset(_IN_CPP.split())
+C_KEYWORDS = frozenset(_IN_C.split())
+CPP_KEYWORDS = frozenset(_IN_CPP.split())
 
 
 def c_name(name: str, cpp: bool = False) -> str:
     """A port or parameter as an identifier of C, or C++."""
-    if name in _C_KEYWORDS or (cpp and name in _CPP_KEYWORDS):
+    if name in C_KEYWORDS or (cpp and name in CPP_KEYWORDS):
         return f"{name}_"
     return name

@@ -46,18 +46,22 @@ def write(
     *,
     force: bool = False,
     made_there: tuple[str, ...] = MADE_THERE,
+    executables: tuple[str, ...] = (),
 ) -> bool:
     """Write and compile a build; False if the directory holds exactly this already.
 
     `c_tasks` are the C sources of each program in it, by its folder ("" = the directory), with the
     tasks that use them. `made_there` are folders that other tools fill: see `refuse_foreign`.
-    Raises CannotWrite; then the directory is unchanged.
+    `executables` are the files that its build.sh makes. Raises CannotWrite; then the directory is
+    unchanged.
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
     compiler = []
     if any(c_tasks.values()):
         compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")]
+    if executables:
+        compiler += [os.environ.get("CXX", "g++"), os.environ.get("CXXFLAGS", "")]
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
     if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(
@@ -72,6 +76,9 @@ def write(
             objects = []
             for folder, tasks in c_tasks.items():
                 objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
+            if executables:
+                _run_build_script(stage)
+                objects += executables
             files = sorted([*plan, *objects])
             document = {
                 "version": 1,
@@ -226,3 +233,17 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
             raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, help=help_text))
         objects.append(source.rsplit(".", 1)[0] + ".so")
     return objects
+
+
+def _run_build_script(stage: Path) -> None:
+    """Compile a native program."""
+    compiler = os.environ.get("CXX", "g++").split()[0]
+    if shutil.which(compiler) is None:
+        message = f"there is no C++ compiler `{compiler}`"
+        help_text = "install one (`apt install g++`), or name it in the variable CXX"
+        raise CannotWrite(Diagnostic("F307", message, None, help=help_text))
+    said = failure_of(["sh", "build.sh"], stage)
+    if said is not None:
+        message = f"the native program does not compile\n{said.strip()}"
+        help_text = "check the variables CC, CXX, OBJCOPY, CFLAGS and CXXFLAGS"
+        raise CannotWrite(Diagnostic("F306", message, None, help=help_text))

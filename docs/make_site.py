@@ -40,7 +40,7 @@ PAGES: dict[str, list[str]] = {
     ],
     "Targets": [
         f"docs/{p}.md"
-        for p in ("gpu", "boards", "machines", "robots", "embedding", "external", "fmu")
+        for p in ("native", "gpu", "boards", "machines", "robots", "embedding", "external", "fmu")
     ],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
     "Reference": ["docs/json.md", "docs/glossary.md", "docs/performance.md", "CHANGELOG.md"],

@@ -527,6 +527,14 @@ CODES: dict[str, tuple[str, str]] = {
         "an app without a period is on a device without a queue",
         "On a CPU the threads of such an app run below all others. On a GPU or DLA with a static order, or with priorities, there is nothing below: apps with periods would pace it, or wait for it.",
     ),
+    "F660": (
+        "code in Python in a native program",
+        "`--target native` makes a program in C++, which has no interpreter: its tasks are in C or C++. `flowc headers` writes their prototypes.",
+    ),
+    "F661": (
+        "a native program cannot do this yet",
+        "Native programs have tasks in C and C++, and networks, on the CPUs of one machine. The messages list all that a text has beside these; the program in Python does it all.",
+    ),
     "F656": (
         "a worker of the cluster is gone",
         "Its work is repeated by the others, or here where none is left: that costs only time. Its own log has the reason.",

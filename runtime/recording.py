@@ -20,7 +20,7 @@ from .lifecycle import execute, stand
 from .streams import complain
 
 #: What of a run is written down beside its arrays.
-_INDEX = "index"
+INDEX = "index"
 
 
 def main(file: str, frames: str) -> int:
@@ -48,7 +48,7 @@ def main(file: str, frames: str) -> int:
     }
     if good:
         stored: Dict[str, Any] = {"a%d" % k: array for k, array in enumerate(seen.arrays)}
-        np.savez(file, **dict(stored, **{_INDEX: np.array(json.dumps(index))}))
+        np.savez(file, **dict(stored, **{INDEX: np.array(json.dumps(index))}))
     elif program.run.failure is not None:
         complain(str(program.run.failure), program.run.failure.details)
     return 0 if good else 1
@@ -99,7 +99,7 @@ class Recorded(RecordedRun):
         least: Dict[str, int] = {}
         for name in sorted(os.listdir(folder)):
             with np.load(os.path.join(folder, name)) as stored:
-                index = json.loads(str(stored[_INDEX]))
+                index = json.loads(str(stored[INDEX]))
                 for kept, wanted in (
                     (self.inputs, index["inputs"]),
                     (self.outputs, index["outputs"]),

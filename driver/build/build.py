@@ -27,6 +27,8 @@ from ..plan.program import (
     kernel_faults,
     made_there_for,
     require_buildable,
+    require_native,
+    require_native_places,
     sources_of,
     without_gpu,
     write_program,
@@ -40,13 +42,15 @@ from ..text.notebook_result import NotebookResult
 class BuildOptions:
     """How a program is built: the platform, and the `host` that runs what has to be measured.
 
-    `force` overwrites a directory that holds other files. Without `measure`, nothing is run or
+    `native`: in C++, which needs no interpreter, and as `main`. `force` overwrites a directory that
+    holds other files. Without `measure`, nothing is run or
     stored: stored times count, also those of another machine. `on_measure` is called before tasks
     run (`report` if there is none), and `report` gets lines of progress.
     """
 
     platform: str = "host"
     host: Host = HERE
+    native: bool = False
     force: bool = False
     measure: bool = True
     on_measure: OnMeasure | None = None
@@ -106,7 +110,7 @@ def build_with(
     valid = prepare(
         path, platform=options.platform, host=options.host, report=options.report
     ).require()
-    directory = _directory(valid, output, robot)
+    directory = _directory(valid, output, robot, options.native)
     _require_possible(valid, options, directory, robot)
     profile, warnings = _known_times(valid, options)
     mapping, deployed, of_deployment, states = deployment(valid, profile, options.measure)
@@ -116,7 +120,11 @@ def build_with(
         raise Errors([*valid.diagnostics, *too_much])
     for part in valid.parts:
         warnings += kernel_faults(part)
-    digest, fresh = write_program(deployed, directory, force=options.force, robot=robot)
+    if options.native:
+        require_native_places(valid, deployed)
+    digest, fresh = write_program(
+        deployed, directory, force=options.force, robot=robot, native=options.native
+    )
     ends = () if robot is None else open_ends(deployed.deployment, robot.separator)
     return Built(
         directory,
@@ -131,11 +139,11 @@ def build_with(
     )
 
 
-def _directory(valid: Valid, output: str | Path | None, robot: Robot | None) -> Path:
+def _directory(valid: Valid, output: str | Path | None, robot: Robot | None, native: bool) -> Path:
     """The directory of the build, by default one below `build`."""
     if output is not None:
         return Path(output)
-    stem = valid.system.stem
+    stem = f"{valid.system.stem}-native" if native else valid.system.stem
     return Path("build") / (stem if robot is None else f"{stem}-{robot.name}")
 
 
@@ -143,6 +151,8 @@ def _require_possible(
     valid: Valid, options: BuildOptions, directory: Path, robot: Robot | None
 ) -> None:
     """Errors that can be known before anything is measured. Raises Errors."""
+    if options.native:
+        require_native(valid)
     for part in valid.parts:
         require_buildable(part, robot)
     try:

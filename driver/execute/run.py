@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ...codegen.native.files import PROGRAM
 from ...dsl.load import Loaded, load
 from ...machines.host import HERE, Host, own_platform
 from ...machines.rig import Site
@@ -26,6 +27,7 @@ from ..build.build import BuildOptions, Built, build_with
 from ..text.check import Report
 from ..text.notebook_result import NotebookResult
 from .live_output import Hear, attend, reached, there
+from .native import record_native
 from .post_run_report import Bounded, Slower, bounded, slower
 from .rig import sites_for
 
@@ -167,9 +169,10 @@ def _run_alone(
         cwd: str | None = tree
         if host is HERE:
             tree, cwd = str(Path(tree).resolve()), None
+        program = [f"{tree}/{PROGRAM}"] if building.native else [*host.python, f"{tree}/main.py"]
         status = attend(
             host,
-            [*host.python, f"{tree}/main.py", *words],
+            [*program, *words],
             silent=document,
             cwd=cwd,
             handed=() if options.live is None else (options.live,),
@@ -315,11 +318,16 @@ def test(
     if twin:
         environment["FLOWC_TWIN"] = "1"
     with ExitStack() as stack:
-        if sites:
+        if sites or building.native:
             recorded = stack.enter_context(scratch())
-            status = _record_parts(built, sites, frames, recorded, report, quiet)
+            status = 0
+            if sites:
+                status = _record_parts(built, sites, frames, recorded, report, quiet)
+            else:
+                status = record_native(built.directory, frames, recorded, silent=quiet)
             if status:
-                outcome = TestOutcome("parts", None, "error", 0.0, _end_in_words(status))
+                name = "parts" if sites else PROGRAM
+                outcome = TestOutcome(name, None, "error", 0.0, _end_in_words(status))
                 return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
             environment["FLOWC_RECORDED"] = str(recorded)
         stack.enter_context(reached(host))

@@ -19,6 +19,8 @@ from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, missing
 from ...codegen.emit import digest, emit, folder_of
 from ...codegen.kinds import tensorrt
+from ...codegen.native.files import executables_of, native_files
+from ...codegen.native.limits import refused, refused_places
 from ...codegen.nvrtc import faults as cuda_faults
 from ...codegen.robots import Robot, refusals
 from ...codegen.sources import Plan
@@ -122,6 +124,20 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
     if robot is not None:
         faults += refusals(valid.system, robot)
     if has_errors(faults):
+        raise Errors([*valid.diagnostics, *faults])
+
+
+def require_native(valid: Valid) -> None:
+    """Errors for what a native program cannot carry out, as far as the text says it."""
+    faults = refused(valid.system, valid.platform, states=isinstance(valid, ValidScenario))
+    if faults:
+        raise Errors([*valid.diagnostics, *faults])
+
+
+def require_native_places(valid: Valid, deployed: Deployed) -> None:
+    """The same for what only places decide on."""
+    faults = refused_places(deployed.deployment, valid.system)
+    if faults:
         raise Errors([*valid.diagnostics, *faults])
 
 
@@ -388,9 +404,14 @@ def too_long(system: System, error: TooLong) -> Errors:
 
 
 def write_program(
-    deployed: Deployed, directory: Path, *, force: bool = False, robot: Robot | None = None
+    deployed: Deployed,
+    directory: Path,
+    *,
+    force: bool = False,
+    robot: Robot | None = None,
+    native: bool = False,
 ) -> tuple[str, bool]:
-    """Write a program and compile its C code; raises Errors.
+    """Write a program, compile its C code, and if it is `native` itself; raises Errors.
 
     Returns the digest of its files, and false if the directory already held exactly these.
     """
@@ -402,8 +423,16 @@ def write_program(
             if part is not None:
                 c_tasks[f"{root}{folder_of(part.machine)}"] = own.c_tasks
         made_there = made_there_for(robot)
-        files = _plan_of(deployed, robot)
-        return digest(files), write(files, directory, c_tasks, force=force, made_there=made_there)
+        files = _plan_of(deployed, robot, native)
+        made = write(
+            files,
+            directory,
+            c_tasks,
+            force=force,
+            made_there=made_there,
+            executables=executables_of(deployed) if native else (),
+        )
+        return digest(files), made
     except CannotWrite as error:
         raise Errors([error.diagnostic]) from error
 
@@ -412,6 +441,8 @@ def made_there_for(robot: Robot | None) -> tuple[str, ...]:
     return MADE_THERE if robot is None else (*MADE_THERE, *robot.made_there)
 
 
-def _plan_of(deployed: Deployed, robot: Robot | None) -> Plan:
-    program = emit(deployed)
+def _plan_of(deployed: Deployed, robot: Robot | None, native: bool) -> Plan:
+    program = emit(deployed, recorded=native)
+    if native:
+        return program | native_files(deployed)
     return program if robot is None else robot.files(deployed, program)

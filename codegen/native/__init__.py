@@ -1,0 +1,1 @@
+"""Native programs: C++ that runs a deployment without an interpreter."""

@@ -1,0 +1,308 @@
+"""Where tokens lie in a native program: arrays inside of a worker, rings between two.
+
+In: a deployment. Out: for every port of every task the place where a firing reads or writes. All of
+it is arithmetic on the static orders, done when the program is built.
+
+A worker's round has m iterations of an app, and a task with stage s fires in round r for the
+iterations r * m + j - s, j < m. An array has the tokens that its writer makes in a round, behind
+those that stay from the rounds before: what firing i of iteration j of a round makes is at
+`kept + j * T + before[i]`, with T tokens in an iteration. A reader with stage t finds what it takes
+at `kept + (j + s - t) * T + before[i] - delay`, in every round alike. At the end of a round the
+last `kept` tokens are moved to the front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+
+from ...model.deployment import (
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+)
+
+Values = tuple[int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a task in the order of the worker with this number: its `stage`, and how many
+    iterations of its app a round has."""
+
+    worker: int
+    stage: int
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a port: those of an iteration, and in its cycle those before each phase."""
+
+    port: DeployedPort
+    in_iteration: int
+    before: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Elements of one token."""
+        return prod(self.port.shape)
+
+    @property
+    def most(self) -> int:
+        """Tokens that a firing sees at most."""
+        return max(*self.port.rates, self.port.window)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Tokens of an output inside of its worker; `in_round` are those of a round.
+
+    `delay` initial tokens have these `values`, the first of them first; `zeroth` is where token 0
+    lies in round 0, from which it moves by a round's tokens each time.
+    """
+
+    writer: Tokens
+    task: str
+    kept: int
+    in_round: int
+    zeroth: int
+    delay: int = 0
+    values: Values = ()
+
+    @property
+    def rounds_with_initial_tokens(self) -> int:
+        """Rounds at the start in which initial tokens have to be put into it."""
+        if not any(self.values):
+            return 0
+        return 1 + max(0, self.zeroth - self.kept - 1) // self.in_round
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A channel between two workers."""
+
+    writer: Tokens
+    channel: DeployedChannel
+    slots: int
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An input that finds its tokens in an array: those of iteration j of a round begin at `offset`
+    + j * tokens of an iteration; or in a ring."""
+
+    tokens: Tokens
+    of: Array | Ring
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An output: a firing writes into the first of `places`, and copies go to the others. Without
+    any, its tokens are thrown away."""
+
+    tokens: Tokens
+    places: tuple[Array | Ring, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Of each task its place and ports, by name; and how full channels inside of workers become."""
+
+    places: Mapping[str, Place]
+    reads: Mapping[str, tuple[Read, ...]]
+    writes: Mapping[str, tuple[Written, ...]]
+    most: Mapping[str, int]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All arrays."""
+        return tuple(place for place in self._all() if isinstance(place, Array))
+
+    @property
+    def rings(self) -> tuple[Ring, ...]:
+        """All rings."""
+        return tuple(place for place in self._all() if isinstance(place, Ring))
+
+    def _all(self) -> Iterator[Array | Ring]:
+        for outputs in self.writes.values():
+            for written in outputs:
+                yield from written.places
+
+
+def layout(deployment: Deployment) -> Layout:
+    """The layout of a program without replicas, states and parts."""
+    places = _places(deployment.processors)
+    reads: dict[str, tuple[Read, ...]] = {}
+    writes: dict[str, tuple[Written, ...]] = {}
+    most: dict[str, int] = {}
+    for app in deployment.apps:
+        found: dict[tuple[str, str], Read] = {}
+        for task in app.tasks:
+            writes[task.name] = tuple(
+                _written(app, task, port, places, found) for port in task.outputs
+            )
+        for task in app.tasks:
+            reads[task.name] = tuple(found[task.name, port.name] for port in task.inputs)
+    for number, worker in enumerate(deployment.processors):
+        most |= _filled(deployment, number, worker, places)
+    return Layout(places, reads, writes, most)
+
+
+def _places(workers: Iterable[DeployedWorker]) -> dict[str, Place]:
+    places: dict[str, Place] = {}
+    for number, worker in enumerate(workers):
+        for entry in worker.order:
+            place = Place(number, entry.stage, entry.round[1])
+            if places.setdefault(entry.task, place) != place:
+                raise RuntimeError(f"`{entry.task}` has several places")
+    return places
+
+
+def tokens_of(task: DeployedTask, port: DeployedPort) -> Tokens:
+    """The tokens of a port of a task."""
+    cycle = sum(port.rates)
+    before = (0, *accumulate(port.rates[:-1]))
+    return Tokens(port, cycle * task.firings // len(port.rates), before)
+
+
+def _written(
+    app: DeployedApp,
+    task: DeployedTask,
+    port: DeployedPort,
+    places: Mapping[str, Place],
+    found: dict[tuple[str, str], Read],
+) -> Written:
+    """Where an output goes; adds what its readers find to `found`."""
+    tokens, here = tokens_of(task, port), places[task.name]
+    ends = {t.name: t for t in app.tasks}
+    near: list[tuple[DeployedChannel, Tokens]] = []
+    made: list[Array | Ring] = []
+    for channel in app.channels:
+        if (channel.source, channel.source_port) != (task.name, port.name):
+            continue
+        reader = ends[channel.destination]
+        of = next(p for p in reader.inputs if p.name == channel.destination_port)
+        taken = tokens_of(reader, of)
+        if places[reader.name].worker == here.worker:
+            near.append((channel, taken))
+        else:
+            ring = _ring(channel, tokens, taken)
+            found[reader.name, of.name] = Read(taken, ring)
+            made.append(ring)
+    arrays = []
+    for group in _alike(near):
+        array = _array(task, tokens, group, places)
+        arrays.append(array)
+        for channel, taken in group:
+            there = places[channel.destination]
+            offset = array.kept + _behind(here, there, tokens) - channel.delay
+            key = channel.destination, channel.destination_port
+            found[key] = Read(taken, array, offset)
+    return Written(tokens, (*arrays, *made))
+
+
+def _behind(writer: Place, reader: Place, tokens: Tokens) -> int:
+    """The tokens by which a reader is ahead of the writer in a round, mostly negative."""
+    return (writer.stage - reader.stage) * tokens.in_iteration
+
+
+def _ring(channel: DeployedChannel, made: Tokens, taken: Tokens) -> Ring:
+    """Slots for the tokens of a channel and those that a window keeps, in whole iterations of the
+    writer."""
+    needed = channel.capacity + _kept_by(taken.port)
+    slots = -(-max(needed, taken.most) // made.in_iteration) * made.in_iteration
+    return Ring(made, channel, slots, taken.most)
+
+
+def _kept_by(port: DeployedPort) -> int:
+    """Tokens that a reader sees again; see `Port.kept` of the application."""
+    return max(0, port.window - min(port.rates))
+
+
+def _alike(
+    channels: Iterable[tuple[DeployedChannel, Tokens]],
+) -> list[list[tuple[DeployedChannel, Tokens]]]:
+    """The channels of an output that can share an array: those for which the same lies before the
+    first token. Where all of that is zero, and where none of it is seen, any will do."""
+    groups: dict[tuple[int, Values], list[tuple[DeployedChannel, Tokens]]] = {}
+    unseen = []
+    for channel, taken in channels:
+        if not channel.delay and not _kept_by(taken.port):
+            unseen.append((channel, taken))
+            continue
+        zero = not any(channel.values)
+        key: tuple[int, Values] = (0, ()) if zero else (channel.delay, channel.values)
+        groups.setdefault(key, []).append((channel, taken))
+    found = list(groups.values())
+    if unseen:
+        found[:1] = [[*unseen, *(found[0] if found else [])]]
+    return found
+
+
+def _array(
+    task: DeployedTask,
+    tokens: Tokens,
+    group: list[tuple[DeployedChannel, Tokens]],
+    places: Mapping[str, Place],
+) -> Array:
+    here = places[task.name]
+    kept = 0
+    for channel, taken in group:
+        behind = _behind(here, places[channel.destination], tokens) - channel.delay
+        kept = max(kept, _kept_by(taken.port) - behind)
+    delayed = next((c for c, _ in group if any(c.values)), None)
+    return Array(
+        tokens,
+        task.name,
+        kept,
+        here.iterations * tokens.in_iteration,
+        kept + here.stage * tokens.in_iteration,
+        0 if delayed is None else delayed.delay,
+        () if delayed is None else delayed.values,
+    )
+
+
+def _filled(
+    deployment: Deployment, number: int, worker: DeployedWorker, places: Mapping[str, Place]
+) -> dict[str, int]:
+    """How full the channels inside of a worker become: its first rounds are gone through until all
+    stages are at work, and once more."""
+    tasks = {t.name: t for t in deployment.tasks}
+    inside = []
+    for app in deployment.apps:
+        for channel in app.channels:
+            if {places[channel.source].worker, places[channel.destination].worker} == {number}:
+                inside.append(channel)
+    filled = {c.name: c.delay for c in inside}
+    most = dict(filled)
+    reads: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    writes: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    for c in inside:
+        of = _rates(tasks[c.source].outputs, c.source_port)
+        writes.setdefault(c.source, []).append((c.name, of))
+        of = _rates(tasks[c.destination].inputs, c.destination_port)
+        reads.setdefault(c.destination, []).append((c.name, of))
+    deepest = max((e.stage for e in worker.order), default=0)
+    for r in range(deepest + 2):
+        for entry in worker.order:
+            if r * entry.round[1] + entry.round[0] < entry.stage:
+                continue
+            for i in range(entry.first, entry.first + entry.times):
+                for name, rates in writes.get(entry.task, ()):
+                    filled[name] += rates[i % len(rates)]
+                    most[name] = max(most[name], filled[name])
+                for name, rates in reads.get(entry.task, ()):
+                    filled[name] -= rates[i % len(rates)]
+    return most
+
+
+def _rates(ports: tuple[DeployedPort, ...], name: str) -> tuple[int, ...]:
+    return next(p.rates for p in ports if p.name == name)

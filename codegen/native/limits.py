@@ -1,0 +1,122 @@
+"""What a native program cannot carry out yet: all reasons, before anything is measured or written.
+
+In: the apps of a text with their pins. Out: diagnostics, each at its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...model.application import Application, Task
+from ...model.deployment import Deployment
+from ...model.diagnostic import Diagnostic
+from ...model.mapping import Pin
+from ...model.platform import Platform
+from ...model.span import Span
+from ...model.system import System
+from ..kinds.c import CCode
+from ..kinds.onnx import OnnxCode
+from ..kinds.resample import ResampleCode
+
+#: What else can be done about it.
+_OTHERWISE = "build it without `--target native`"
+
+
+def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnostic, ...]:
+    """All reasons why a text cannot be a native program; with `states`, it has a scenario."""
+    faults: list[Diagnostic] = []
+    if states:
+        faults.append(_later("a native program has no states", None))
+    if platform.machines:
+        faults.append(_later("a native program runs on one machine", platform.span))
+    for app in system.apps:
+        faults += _of_app(app)
+        for task in app.tasks:
+            faults += _of_task(task)
+    pins = [pin for pin in system.pins if pin.platform == platform.name]
+    faults += _of_pins(pins)
+    return tuple({(d.code, d.message, d.span): d for d in faults}.values())
+
+
+def _of_app(app: Application) -> Iterator[Diagnostic]:
+    if app.share is not None:
+        yield _later(f"app `{app.name}` has a share", app.share.span)
+    for chain in app.chains:
+        yield _later(f"the {chain.kind} from `{chain.source}` is not measured", chain.span)
+
+
+def _of_task(task: Task) -> Iterator[Diagnostic]:
+    name = f"`{task.definition}`"
+    if task.link is not None:
+        yield _later(f"`{task.name}` joins two apps", task.span)
+    elif task.border is not None:
+        yield _later(f"`{task.name}` is an open end", task.span)
+    elif not task.built_in:
+        yield from _of_code(task, name)
+    if task.live:
+        yield _later(f"{name} is a live source", task.span)
+    elif task.keep is not None:
+        yield _later(f"{name} may drop frames", task.span)
+    if task.on_error != "stop":
+        yield _later(f"{name} goes on after errors", task.span)
+
+
+def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
+    """Errors for code in another language than C and C++."""
+    network = task.network
+    if network is not None:
+        if network.batch > 1:
+            yield _later(f"{name} groups firings (`batch`)", task.span)
+        if network.moving is not None:
+            yield _later(f"the cut of {name} moves", task.span)
+        if network.library:
+            yield _later(f"{name} has operators of its own", task.span)
+        return
+    code = task.implementation_on("cpu")
+    if code is None:
+        yield _later(f"{name} has code for a GPU only", task.span)
+    elif code.language == "python":
+        what = f"`{code.file}:{code.symbol}` of {name} is in Python"
+        message = f"{what}: a native program needs C or C++"
+        instead = (
+            f'write it in C, and `c "FILE.c:{code.symbol}"` in the text: `flowc headers` writes the'
+            " prototype"
+        )
+        if task.definition.endswith((".pre", ".post")):
+            instead = "let a task in C do it, and give the network its own tensors"
+        help_text = f"{instead}; or {_OTHERWISE}"
+        yield Diagnostic("F660", message, code.span, help=help_text)
+
+
+def _of_pins(pins: Iterable[Pin]) -> Iterator[Diagnostic]:
+    for pin in pins:
+        if pin.adapt:
+            yield _later(f"the cut of `{pin.task}` moves", pin.span)
+        for stage in pin.stages:
+            if len(stage.processors) > 1 or stage.streams > 1:
+                yield _later(f"`{pin.task}` is on several processors", pin.span)
+            if stage.bands:
+                yield _later(f"`{pin.task}` runs in bands", pin.span)
+            if stage.process:
+                yield _later(f"`{pin.task}` has a process of its own", pin.span)
+
+
+def _later(message: str, span: Span | None) -> Diagnostic:
+    text = f"{message}: native programs have no such thing yet"
+    return Diagnostic("F661", text, span, help=_OTHERWISE)
+
+
+def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, ...]:
+    """The same for what only the places of tasks decide on."""
+    spans = {t.name: t.span for app in system.apps for t in app.tasks}
+    faults = {}
+    for worker in deployment.processors:
+        for entry in worker.order:
+            if entry.replica[1] > 1:
+                message = f"`{entry.task}` is on several processors"
+                faults[message] = _later(message, spans.get(entry.task))
+    for task in deployment.tasks:
+        if not isinstance(task.code, CCode | OnnxCode | ResampleCode):
+            message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
+            faults[message] = _later(message, spans.get(task.name))
+    return tuple(faults.values())

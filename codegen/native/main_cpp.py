@@ -1,0 +1,669 @@
+"""The text of main.cpp: parameters, tasks, channels, firings and orders as C++.
+
+In: a deployment that a native program can carry out (`limits.py`). Out: the text of main.cpp. The
+template gets strings that are ready to print; all decisions are made here and in `layout.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ...model.deployment import (
+    DataFile,
+    DeployedApp,
+    DeployedChannel,
+    DeployedPort,
+    DeployedTask,
+    DeployedWorker,
+    Deployment,
+    Plain,
+)
+from ...model.types import DTYPES
+from .. import c_text
+from ..in_c import C_PARAMETERS
+from ..kinds.c import CCode
+from ..kinds.onnx import OnnxCode
+from ..kinds.resample import ResampleCode
+from ..names import identifiers
+from ..statements import pace
+from .layout import Array, Layout, Read, Ring, Tokens, Written, layout
+from .symbols import CPP_WORDS, Symbols, symbols_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Names that mean something in main.cpp, which no app or task has there.
+_OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w"})
+#: Names in the namespace of a task, which none of its ports has there.
+_OF_TASK = frozenset({"Given", "given", "code", "task", "fires", "firing", *_OWN})
+#: Elements of tensors, by the numbers of ONNX.
+_ELEMENTS = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "complex64": 14,
+    "complex128": 15,
+}
+_SETTING = {"int": "INT", "float": "FLOAT", "bool": "BOOL", "string": "STRING", "file": "FILE_"}
+
+
+def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
+    """The text."""
+    text = _Text(deployment, layout(deployment), symbols_of(deployment))
+    words = {
+        "deployment": deployment,
+        "prototypes": text.prototypes(),
+        "apps": [text.app(app) for app in deployment.apps],
+        "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
+        "about": text.about(),
+        "networks": has_networks(deployment),
+    }
+    return jinja.get_template("native/main.cpp.j2").render(words).encode()
+
+
+def has_networks(deployment: Deployment) -> bool:
+    """Does it need ONNX Runtime?"""
+    return any(isinstance(task.code, OnnxCode) for task in deployment.tasks)
+
+
+def c_type(dtype: str) -> str:
+    """An element of a token in C++."""
+    return DTYPES[dtype][0].replace("_Bool", "bool")
+
+
+class _Text:
+    """All that is said about one deployment."""
+
+    def __init__(self, deployment: Deployment, places: Layout, symbols: Symbols) -> None:
+        self._deployment, self._layout, self._symbols = deployment, places, symbols
+        several = len(deployment.apps) > 1
+        names = {}
+        for app in deployment.apps:
+            for task in app.tasks:
+                names[task.name] = task.name if several else task.name.partition(".")[2]
+        apps = [f"app {app.name}" for app in deployment.apps]
+        ids = identifiers([*apps, *names.values()], {*_OWN, *CPP_WORDS})
+        self._apps = {app.name: ids[f"app {app.name}"] for app in deployment.apps}
+        self._tasks = {name: ids[short] for name, short in names.items()}
+        self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
+        self._ports = {t.name: _port_names(t) for t in deployment.tasks}
+        self._members = self._place_names()
+        processors = dict.fromkeys(w.processor for w in deployment.processors)
+        self._cores = {name: core for core, name in enumerate(processors)}
+        self._processors: dict[str, str] = {}
+        for worker in deployment.processors:
+            for entry in worker.order:
+                self._processors[entry.task] = worker.processor
+
+    def _place_names(self) -> dict[int, str]:
+        """The names of arrays and rings in the namespaces of their tasks, by their identity."""
+        names: dict[int, str] = {}
+        for task in self._deployment.tasks:
+            taken = {*_OF_TASK, *self._ports[task.name].values()}
+            for written in self._layout.writes[task.name]:
+                port = written.tokens.port.name
+                wanted = {}
+                for place in written.places:
+                    to = place.channel.destination if isinstance(place, Ring) else ""
+                    to_id = self._tasks.get(to, "round")
+                    wanted[id(place)] = f"{port} to {to_id}" if to else f"{port} tokens"
+                for number, name in enumerate(wanted.values()):
+                    made = identifiers([f"{name} {number}" if number else name], taken)
+                    taken |= set(made.values())
+                    names[list(wanted)[number]] = next(iter(made.values()))
+        return names
+
+    def _name(self, task: str, place: Array | Ring) -> str:
+        return f"{self._tasks[task]}::{self._members[id(place)]}"
+
+    # -- what stands above all -------------------------------------------------------------------
+    def prototypes(self) -> list[dict[str, str]]:
+        """The functions of tasks in C, each once."""
+        found: dict[str, dict[str, str]] = {}
+        for task in self._deployment.tasks:
+            if isinstance(task.code, CCode):
+                name = self._symbols.of(task.code)
+                found.setdefault(name, {"name": name, "ports": _pointers(task)})
+        return list(found.values())
+
+    def about(self) -> dict[str, Any]:
+        """What the report says of channels, and which parameters can be set."""
+        planned = self._deployment.planned
+        processors = [w.processor for w in self._deployment.processors if w.order]
+        return {
+            "fills": list(self._fills()),
+            "lanes": [c_text.text(name) for name in dict.fromkeys(processors)],
+            "planned": [] if planned is None else list(planned.figures.items()),
+            "settings": list(self._settings()),
+        }
+
+    def _fills(self) -> Iterator[str]:
+        rings = {ring.channel.name: ring for ring in self._layout.rings}
+        for app in self._deployment.apps:
+            for channel in app.channels:
+                ring = rings.get(channel.name)
+                if ring is None:
+                    most = f"INT64_C({self._layout.most[channel.name]})"
+                else:
+                    most = f"{self._name(channel.source, ring)}.most_full()"
+                text = f"{c_text.text(channel.name)}, {channel.capacity}, [] {{ return {most}; }}"
+                yield f"{{{text}}}"
+
+    def _settings(self) -> Iterator[str]:
+        for task in self._deployment.tasks:
+            name = c_text.text(task.name)
+            for fixed in task.fixed:
+                yield f'{{flow::Setting::FIXED, {name}, {c_text.text(fixed)}, nullptr, ""}}'
+            if not isinstance(task.code, CCode):
+                continue
+            for (parameter, kind, value), member in zip(
+                task.code.parameters, _members(task.code), strict=True
+            ):
+                if parameter in task.fixed:
+                    continue
+                kind = _SETTING["file" if isinstance(value, DataFile) else kind]
+                place = f"&{self._tasks[task.name]}::given.{member}"
+                shown = c_text.text(_shown(value))
+                yield (
+                    f"{{flow::Setting::{kind}, {name}, {c_text.text(parameter)}, {place}, {shown}}}"
+                )
+
+    # -- apps and tasks ----------------------------------------------------------------------------
+    def app(self, app: DeployedApp) -> dict[str, Any]:
+        """An app with its tasks and paths."""
+        period = Fraction(app.period_ns) if app.period_ns is not None else None
+        paths = []
+        for number, path in enumerate(app.paths):
+            ends = f"{self._tasks[path.source]}::task, {self._tasks[path.sink]}::task"
+            newest = ", ".join(map(str, path.newest))
+            name = f"{self._apps[app.name]}_path_{number + 1}"
+            paths.append(f"{name}({ends}, {{{newest}}}, {_whole(path.deadline_ns)})")
+        times = f"{{{_exact(period)}}}, {_whole(app.deadline_ns)}"
+        return {
+            "name": app.name,
+            "doc": app.doc,
+            "pace": pace(app),
+            "id": self._apps[app.name],
+            "arguments": f"{c_text.text(app.name)}, {times}",
+            "tasks": [self._task(app, task) for task in app.tasks],
+            "tensors": [line for task in app.tasks for line in self._tensors(task)],
+            "paths": paths,
+            "enders": len(_enders(app)),
+        }
+
+    def _task(self, app: DeployedApp, task: DeployedTask) -> dict[str, Any]:
+        processor = c_text.text(self._processors[task.name])
+        source = "false" if task.inputs else "true"
+        arguments = f"{self._apps[app.name]}, {c_text.text(task.name)}, {processor}, code"
+        places = []
+        for written in self._layout.writes[task.name]:
+            places += [self._declared(task, place) for place in written.places] or [
+                _thrown_away(written, self._ports[task.name])
+            ]
+        rates = []
+        for port, name in zip((*task.inputs, *task.outputs), self._names(task), strict=True):
+            if len(port.rates) > 1:
+                rates.append(f"{name}_rate[] = {{{', '.join(map(str, port.rates))}}}")
+                before = _tokens(self._layout, task, port).before
+                rates.append(f"{name}_before[] = {{{', '.join(map(str, before))}}}")
+        return {
+            "name": task.name,
+            "doc": task.doc,
+            "id": self._tasks[task.name],
+            "code": self._code(task),
+            "task": f"{arguments}, {task.firings}, {source}",
+            "rates": rates,
+            "places": places,
+        }
+
+    def _tensors(self, task: DeployedTask) -> Iterator[str]:
+        """The tensors of a network, in the memory of the channels at its ports."""
+        code = task.code
+        if not isinstance(code, OnnxCode):
+            return
+        here = self._tasks[task.name]
+        names = iter(self._names(task))
+        for tensor, read in zip(code.inputs, self._layout.reads[task.name], strict=True):
+            writer = read.of.channel.source if isinstance(read.of, Ring) else read.of.task
+            memory = self._memory(writer, read.of)
+            yield self._tensor(here, next(names), "IN", tensor, read.tokens, memory)
+        for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
+            name = next(names)
+            memory = f"{here}::{name}_thrown_away, 1"
+            if written.places:
+                memory = self._memory(task.name, written.places[0])
+            yield self._tensor(here, name, "OUT", tensor, written.tokens, memory)
+
+    def _memory(self, task: str, place: Array | Ring) -> str:
+        """Where the tokens of an array or a ring lie, and how many."""
+        name = self._name(task, place)
+        if isinstance(place, Ring):
+            return f"{name}.begin(), {place.slots}"
+        return f"{name}, {place.kept + place.in_round}"
+
+    def _tensor(
+        self, task: str, name: str, side: str, tensor: str, tokens: Tokens, memory: str
+    ) -> str:
+        port = tokens.port
+        dimensions = ", ".join(map(str, port.shape))
+        kind = f"{c_text.text(tensor)}, {_ELEMENTS[port.dtype]}, {{{dimensions}}}"
+        size = DTYPES[port.dtype][1] * tokens.size
+        which = f"{task}::code, flow::Tensor::{side}"
+        return f"{task}_{name}({which}, {kind}, {memory}, {size})"
+
+    def _names(self, task: DeployedTask) -> list[str]:
+        """The names of its ports in its namespace, inputs first."""
+        ids = self._ports[task.name]
+        return [
+            *(ids["in " + p.name] for p in task.inputs),
+            *(ids["out " + p.name] for p in task.outputs),
+        ]
+
+    def _code(self, task: DeployedTask) -> list[str]:
+        code = task.code
+        if isinstance(code, ResampleCode):
+            return ["flow::Code code;"]
+        if isinstance(code, OnnxCode):
+            spin = "true" if code.spin else "false"
+            return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
+        assert isinstance(code, CCode)
+        lines, given = [], "nullptr"
+        if code.parameters:
+            fields = []
+            values = []
+            for (_, kind, value), member in zip(code.parameters, _members(code), strict=True):
+                kind = C_PARAMETERS[kind]
+                fields.append(f"{kind}{'' if kind.endswith('*') else ' '}{member};")
+                values.append(_value(value))
+            lines = [f"struct Given {{ {' '.join(fields)} }} given = {{{', '.join(values)}}};"]
+            given = "&given"
+        name = self._symbols.of(code)
+        functions = f"{name}_init, {name}_exit, {name}_error"
+        state = _state_bytes(code)
+        lines.append(f"flow::InC code({c_text.text(code.name)}, {functions}, {given}, {state});")
+        return lines
+
+    def _declared(self, task: DeployedTask, place: Array | Ring) -> list[str]:
+        """An array or a ring, in the namespace of the task that writes it."""
+        tokens, name = place.writer, self._members[id(place)]
+        kind, size = c_type(tokens.port.dtype), tokens.size
+        if isinstance(place, Ring):
+            ends = f"{{{c_text.text(task.name)}, {c_text.text(place.channel.destination)}}}"
+            sizes = f"{size}, {place.slots}, {place.channel.capacity}, {place.seen}"
+            delay = ""
+            lines = []
+            if place.channel.delay:
+                values = _values(place.channel.delay, place.channel.values, tokens.port.dtype)
+                delay = f", {place.channel.delay}"
+                if values:
+                    lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
+                    delay += f", {name}_initial"
+            lines.append(f"flow::Ring<{kind}> {name}({ends}, {sizes}{delay});")
+            return lines
+        whole = (place.kept + place.in_round) * size
+        said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
+        lines = [f"alignas(64) {kind} {name}[{whole}];{said}"]
+        if place.kept or place.rounds_with_initial_tokens:
+            fields = f"{name}, {size}, {place.kept}, {place.in_round}"
+            lines.append(f"const flow::Array<{kind}> {name}_round{{{fields}}};")
+        if place.rounds_with_initial_tokens:
+            values = _values(place.delay, place.values, tokens.port.dtype)
+            lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
+        return lines
+
+    # -- what a firing does ------------------------------------------------------------------------
+    def worker(self, number: int, worker: DeployedWorker) -> dict[str, Any]:
+        """A worker: what its tasks do in a firing, and its order."""
+        tasks = {t.name: t for t in self._deployment.tasks}
+        fired = list(dict.fromkeys(e.task for e in worker.order))
+        begins: list[str] = []
+        ends: list[str] = []
+        for name in fired:
+            for written in self._layout.writes[name]:
+                for place in written.places:
+                    if isinstance(place, Array):
+                        begins += self._begins(place)
+                        ends += [f"{self._name(name, place)}_round.end();"] if place.kept else []
+        turns: dict[str, tuple[int, int]] = {}
+        for entry in worker.order:
+            app = self._app_of[entry.task].name
+            behind = max(entry.stage - entry.round[0], turns.get(app, (0, -entry.round[0]))[1])
+            turns[app] = entry.round[1], behind
+        return {
+            "id": f"worker_{number + 1}",
+            "processor": c_text.text(worker.processor),
+            "name": worker.processor,
+            "scheduling": _scheduling(worker, self._cores[worker.processor]),
+            "turns": [f"{{&{self._apps[a]}, {m}, {behind}}}" for a, (m, behind) in turns.items()],
+            "fires": [
+                {"id": self._tasks[n], "name": n, "lines": list(self._fires(tasks[n]))}
+                for n in fired
+            ],
+            "begins": begins,
+            "order": [self._entry(entry, tasks[entry.task]) for entry in worker.order],
+            "ends": ends,
+        }
+
+    def _begins(self, array: Array) -> Iterator[str]:
+        rounds = array.rounds_with_initial_tokens
+        if rounds:
+            name = self._name(array.task, array)
+            zeroth = f"{array.zeroth} - round * {array.in_round}"
+            yield f"if (round < {rounds})"
+            yield f"    {name}_round.begin(round, {zeroth}, {array.delay}, {name}_initial);"
+
+    def _entry(self, entry: Any, task: DeployedTask) -> str:
+        (slot, iterations), name = entry.round, self._tasks[task.name]
+        k = "round" if iterations == 1 else f"round * {iterations}"
+        shift = slot - entry.stage
+        if shift:
+            k += f" {'+' if shift > 0 else '-'} {abs(shift)}"
+        ends = "true" if task.name in _enders(self._app_of[task.name]) else "false"
+        which = f"{k}, {slot}, {entry.first}, {entry.times}"
+        return f"w.entry({name}::fires, {name}::task, {ends}, {which});"
+
+    def _fires(self, task: DeployedTask) -> Iterator[str]:
+        """The body of the function of a firing: i of iteration k, which lies in slot j of the
+        round."""
+        app = self._app_of[task.name]
+        here = self._apps[app.name]
+        starts, opens = _starts_frame(app, task), _opens(app, task)
+        if task.firings > 1:
+            yield f"const int64_t firing = k * {task.firings} + i;"
+        else:
+            yield "const int64_t firing = k;"
+        first = "" if task.firings == 1 else "i == 0 && "
+        if not task.inputs:
+            yield from _unless("w.wait_for_release(task, k, i)")
+        if opens:
+            yield from _unless(f"{here}.begin(k)", first)
+        after: list[str] = []
+        names = self._names(task)
+        for read, name in zip(self._layout.reads[task.name], names, strict=False):
+            yield from self._read(task, read, name, here, after)
+        zeroed: list[str] = []
+        for written, name in zip(
+            self._layout.writes[task.name], names[len(task.inputs) :], strict=True
+        ):
+            yield from self._write(task, written, name, here, after, zeroed)
+        if starts:
+            yield from _unless("w.begin_frame(task, k)", first)
+        yield from zeroed
+        if _on_paths(app, task):
+            yield "const flow::ns start = w.began;"
+        yield f"if (!w.fire(task, firing, [&] {{ return {self._call(task, names)}; }}))"
+        yield "    return false;"
+        if _on_paths(app, task):
+            yield "w.tell_paths(task, firing, start);"
+        yield from self._recorded(task, names)
+        yield from after
+        yield "return true;"
+
+    def _read(
+        self, task: DeployedTask, read: Read, name: str, app: str, after: list[str]
+    ) -> Iterator[str]:
+        port = read.tokens.port
+        kind, rate = c_type(port.dtype), _rate(task, port, name)
+        see = str(port.window) if port.window else rate
+        if isinstance(read.of, Ring):
+            ring = self._name(read.of.channel.source, read.of)
+            yield f"const {kind} *const {name} = {ring}.next(w, {app}, k, {rate}, {see});"
+            yield f"if (!{name})"
+            yield "    return false;"
+            after.append(f"{ring}.took({rate});")
+            return
+        size, array = read.tokens.size, self._name(read.of.task, read.of)
+        place = self._index(task, read.tokens, name, read.offset - port.window, bool(port.window))
+        yield f"const {kind} *const {name} = {array}{_plus(place, size)};"
+
+    def _write(
+        self,
+        task: DeployedTask,
+        written: Written,
+        name: str,
+        app: str,
+        after: list[str],
+        zeroed: list[str],
+    ) -> Iterator[str]:
+        port, size = written.tokens.port, written.tokens.size
+        kind, rate = c_type(port.dtype), _rate(task, port, name)
+        count = _product(rate, size)
+        if not written.places:
+            yield f"{kind} *const {name} = {name}_thrown_away;"
+        for number, place in enumerate(written.places):
+            at = self._members[id(place)]
+            own = name if number == 0 else f"{at}_copy"
+            if isinstance(place, Ring):
+                yield f"{kind} *const {own} = {at}.room(w, {app}, k, {rate});"
+                yield f"if (!{own})"
+                yield "    return false;"
+            else:
+                index = self._index(task, written.tokens, name, place.kept, False)
+                yield f"{kind} *const {own} = {at}{_plus(index, size)};"
+            if number:
+                after.append(f"memcpy({own}, {name}, {count} * sizeof *{own});")
+            if isinstance(place, Ring):
+                after.append(f"{at}.wrote({rate});")
+        if not isinstance(task.code, OnnxCode):  # which writes all of its outputs
+            zeroed.append(f"memset({name}, 0, {count} * sizeof *{name});")
+
+    def _index(
+        self, task: DeployedTask, tokens: Tokens, name: str, offset: int, rate: bool
+    ) -> list[tuple[int, str]]:
+        """The token at which a firing begins, as a sum: numbers of tokens, and what they are
+        multiplied with. With `rate`, what it takes is counted as well."""
+        port, terms = tokens.port, []
+        if self._layout.places[task.name].iterations > 1:
+            terms.append((tokens.in_iteration, "j"))
+        if len(port.rates) == 1:
+            offset += port.rates[0] if rate else 0
+            if task.firings > 1:
+                terms.append((port.rates[0], "i"))
+        else:
+            phases = len(port.rates)
+            if task.firings > phases:
+                terms.append((sum(port.rates), f"(i / {phases})"))
+            terms.append((1, f"{name}_before[i % {phases}]"))
+            if rate:
+                terms.append((1, f"{name}_rate[i % {phases}]"))
+        return [(offset, ""), *terms]
+
+    def _call(self, task: DeployedTask, names: list[str]) -> str:
+        code = task.code
+        if isinstance(code, ResampleCode):
+            size = _tokens(self._layout, task, task.inputs[0]).size * code.block
+            return f"flow::{code.kind}({names[0]}, {names[1]}, {size}, {code.count})"
+        if isinstance(code, OnnxCode):
+            split = len(task.inputs)
+            return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        assert isinstance(code, CCode)
+        given = "&given" if code.parameters else "nullptr"
+        return f"{self._symbols.of(code)}({', '.join(['code.state', *names, given])})"
+
+    def _recorded(self, task: DeployedTask, names: list[str]) -> Iterator[str]:
+        """For the harness: what it has read and made."""
+        for number, (port, name) in enumerate(
+            zip((*task.inputs, *task.outputs), names, strict=True)
+        ):
+            made = number >= len(task.inputs)
+            tokens = _tokens(self._layout, task, port)
+            seen = str(port.window) if port.window else _rate(task, port, name)
+            place = f"{int(made)}, {number - made * len(task.inputs)}"
+            count = _product(seen, tokens.size)
+            yield f"flow::record(task, firing, {place}, {name}, {count} * sizeof *{name});"
+
+
+# -- words -----------------------------------------------------------------------------------------
+def _port_names(task: DeployedTask) -> dict[str, str]:
+    """The names of ports in the namespace of their task, by direction and name."""
+    ports = [*(f"in {p.name}" for p in task.inputs), *(f"out {p.name}" for p in task.outputs)]
+    taken = {*_OF_TASK, *CPP_WORDS}
+    names = {}
+    for port in ports:
+        short = port.partition(" ")[2]
+        made = identifiers([short], taken)[short]
+        taken.add(made)
+        names[port] = made
+    return names
+
+
+def _pointers(task: DeployedTask) -> str:
+    """The types of the ports in a prototype."""
+    inputs = [f"const {c_type(p.dtype)} *{p.name}, " for p in task.inputs]
+    outputs = [f"{c_type(p.dtype)} *{p.name}, " for p in task.outputs]
+    return "".join(_without_name(p) for p in (*inputs, *outputs))
+
+
+def _without_name(parameter: str) -> str:
+    return parameter.rpartition("*")[0] + "*, "
+
+
+def _members(code: CCode) -> list[str]:
+    """The fields of the struct with the parameters."""
+    taken: set[str] = set(CPP_WORDS)
+    members = []
+    for name, _, _ in code.parameters:
+        made = identifiers([name], taken)[name]
+        taken.add(made)
+        members.append(made)
+    return members
+
+
+def _value(value: Plain | DataFile) -> str:
+    if isinstance(value, DataFile):
+        return f"flow::in_build({c_text.text(value.file)})"
+    return c_text.parameter(value)
+
+
+def _shown(value: Plain | DataFile) -> str:
+    """A value in the list of what can be set; as `runtime/parameters.py` says it."""
+    if isinstance(value, DataFile):
+        return value.file.rpartition("/")[2]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _values(delay: int, values: tuple[int | float, ...], dtype: str) -> str:
+    """The elements of initial tokens; empty where all are zero."""
+    if not any(values):
+        return ""
+    filled = (*values, *(0,) * (delay - len(values)))
+    return ", ".join(c_text.element(v, dtype) for v in filled)
+
+
+def _state_bytes(code: CCode) -> int:
+    """Bytes that hold the struct of the declared state, wherever its fields lie."""
+    total = 0
+    for _, dtype, shape in code.state:
+        size = DTYPES[dtype][1]
+        for n in shape:
+            size *= n
+        total += -(-size // 64) * 64
+    return total
+
+
+def _exact(period: Fraction | None) -> str:
+    return "0, 0" if period is None else f"{period.numerator}, {period.denominator}"
+
+
+def _whole(time: str | None) -> str:
+    """A deadline in whole ns: latencies are whole, so that above it is above the deadline."""
+    return "-1" if time is None else str(int(Fraction(time)))
+
+
+def _unless(condition: str, first: str = "") -> Iterator[str]:
+    yield f"if ({first}!{condition})"
+    yield "    return false;"
+
+
+def _rate(task: DeployedTask, port: DeployedPort, name: str) -> str:
+    if len(port.rates) == 1:
+        return str(port.rates[0])
+    return f"{name}_rate[i % {len(port.rates)}]"
+
+
+def _product(count: str, size: int) -> str:
+    if count.isdigit():
+        return str(int(count) * size)
+    return count if size == 1 else f"{count} * {size}"
+
+
+def _plus(place: list[tuple[int, str]], size: int) -> str:
+    """What is added to the address of an array, in elements."""
+    text = ""
+    for count, factor in place:
+        elements = count * size
+        if factor:
+            text += f" + {factor}" if elements == 1 else f" + {elements} * {factor}"
+        elif elements:
+            text += f" {'+' if elements > 0 else '-'} {abs(elements)}"
+    return text
+
+
+def _tokens(places: Layout, task: DeployedTask, port: DeployedPort) -> Tokens:
+    found = [each.tokens for each in places.reads[task.name]]
+    found += [each.tokens for each in places.writes[task.name]]
+    return next(tokens for tokens in found if tokens.port is port)
+
+
+def _thrown_away(written: Written, names: Mapping[str, str]) -> list[str]:
+    """What an output that no task reads is written into."""
+    port = written.tokens.port
+    size = max(port.rates) * written.tokens.size
+    return [f"{c_type(port.dtype)} {names['out ' + port.name]}_thrown_away[{max(1, size)}];"]
+
+
+def _scheduling(worker: DeployedWorker, core: int) -> str:
+    """The class, the core and the priority of a thread; `core` is that of an ordinary one."""
+    if worker.background:
+        own = -1 if worker.fixed_priority is None else worker.fixed_priority[0]
+        return f"{{flow::Scheduling::BACKGROUND, {own}, 0}}"
+    if worker.fixed_priority is not None:
+        own, priority = worker.fixed_priority
+        return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
+    return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
+
+
+# -- frames; as `runtime/graph.py` has it ----------------------------------------------------------
+def _starts_frame(app: DeployedApp, task: DeployedTask) -> bool:
+    """Sources do, or all tasks where there are none."""
+    return not task.inputs or all(t.inputs for t in app.tasks)
+
+
+def _opens(app: DeployedApp, task: DeployedTask) -> bool:
+    """Can it be the first to fire in an iteration, as it begins with initial tokens?"""
+    fed = list(_fed(app, task))
+    return bool(fed) and all(channel.delay >= port.rates[0] for channel, port in fed)
+
+
+def _fed(app: DeployedApp, task: DeployedTask) -> Iterator[tuple[DeployedChannel, DeployedPort]]:
+    for channel in app.channels:
+        if channel.destination == task.name:
+            yield channel, next(p for p in task.inputs if p.name == channel.destination_port)
+
+
+def _enders(app: DeployedApp) -> list[str]:
+    """The tasks that end a frame: no task reads in an iteration what they make there."""
+    enders = [t.name for t in app.tasks if _ends(app, t)]
+    return enders or [app.tasks[0].name]
+
+
+def _ends(app: DeployedApp, task: DeployedTask) -> bool:
+    made = {p.name: sum(p.rates) * task.firings // len(p.rates) for p in task.outputs}
+    return all(c.delay >= made[c.source_port] for c in app.channels if c.source == task.name)
+
+
+def _on_paths(app: DeployedApp, task: DeployedTask) -> bool:
+    return any(task.name in (path.source, path.sink) for path in app.paths)

@@ -1,0 +1,90 @@
+"""What the firings of a native program read and made, for the harness of its build.
+
+In: the directory of a build. Out: a recording as parts of a program on several machines write it
+(`runtime/recording.py`), by a second executable of the same main.cpp.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ...codegen.compiler import failure_of
+from ...machines.host import HERE
+from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import scratch
+from ...runtime.harness import frames_of
+from ...runtime.recording import INDEX
+from ...runtime.reference import load_deployment, make_ports
+from .live_output import attend
+
+#: What stands before the bytes of an array: task, side, port, firing, bytes.
+_HEAD = struct.Struct("=5q")
+
+
+def record_native(directory: Path, frames: int | None, folder: Path, *, silent: bool) -> int:
+    """Run it for a few frames (None: as many as the harness would), and put the recording into a
+    folder; its exit status. Raises Errors."""
+    deployment = load_deployment(str(directory))
+    count = frames or frames_of(deployment)
+    with scratch() as own:
+        recorder, raw, report = own / "recorder", own / "raw", own / "report.json"
+        _compile(directory, recorder)
+        words = [str(recorder), "--frames", str(count), "--full-speed", "--quiet"]
+        status = attend(
+            HERE,
+            [*words, "--report", str(report)],
+            silent=silent,
+            cwd=None,
+            environment={"FLOWC_RECORD": str(raw), "FLOWC_HOME": str(directory.resolve())},
+        )
+        if status == 0:
+            _store(deployment, raw, json.loads(report.read_bytes()), folder / "native.npz")
+    return status
+
+
+def _compile(directory: Path, recorder: Path) -> None:
+    said = failure_of(["sh", "build.sh", "-DFLOWC_RECORD", "-o", str(recorder)], directory)
+    if said is not None:
+        message = f"the program cannot be compiled for its test\n{said.strip()}"
+        raise Errors([Diagnostic("F306", message, None, help="check the variables CXX and CFLAGS")])
+
+
+def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: Path) -> None:
+    """Write what was recorded as the harness reads it."""
+    import numpy as np
+
+    tasks = [task for app in deployment["apps"] for task in app["tasks"]]
+    ports = [(make_ports(t["inputs"]), make_ports(t["outputs"])) for t in tasks]
+    arrays: list[Any] = []
+    sides: tuple[dict[str, dict[int, list[int]]], ...] = ({}, {})
+    with open(raw, "rb") as stream:
+        for number, side, at, firing, content in records(stream):
+            port = ports[number - 1][side][at]
+            name = tasks[number - 1]["name"]
+            for each in sides:
+                each.setdefault(name, {}).setdefault(firing, [])
+            array = np.frombuffer(content, port.dtype).reshape(port.block_shape(firing))
+            sides[side][name][firing].append(len(arrays))
+            arrays.append(array)
+    channels = report["channels"].items()
+    index = {
+        "frames": {name: app["frames"] for name, app in report["apps"].items()},
+        "least_free": {name: c["capacity"] - c["most"] for name, c in channels},
+        "inputs": sides[0],
+        "outputs": sides[1],
+        "skipped": {},
+    }
+    stored: dict[str, Any] = {f"a{number}": array for number, array in enumerate(arrays)}
+    stored[INDEX] = np.array(json.dumps(index))
+    np.savez(file, **stored)
+
+
+def records(stream: IO[bytes]) -> Iterator[tuple[int, int, int, int, bytes]]:
+    """What was recorded: task (from 1), 0 for an input or 1 for an output, port, firing, bytes."""
+    while head := stream.read(_HEAD.size):
+        number, side, port, firing, size = _HEAD.unpack(head)
+        yield number, side, port, firing, stream.read(size)

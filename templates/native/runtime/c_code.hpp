@@ -1,0 +1,52 @@
+// Tasks in C and C++: functions of the sources in c/, under the names that build.sh gives them.
+#pragma once
+#include "graph.hpp"
+
+namespace flow
+{
+
+// `init`, `exit` and `error` may be missing. Without `init` the state is memory of that size, zero.
+class InC : public Code
+{
+    const char *const name;
+    void *(*const init)(const void *);
+    void (*const exit_)(void *);
+    const char *(*const error)(void *);
+    const void *const given;
+
+    std::string said() const
+    {
+        const char *const words = error ? error(state) : nullptr;
+        return words && *words ? std::string(": ") + words : "";
+    }
+
+public:
+    void *state;
+
+    InC(const char *name, void *(*init)(const void *), void (*exit_)(void *),
+        const char *(*error)(void *), const void *given, size_t bytes)
+        : name(name), init(init), exit_(exit_), error(error), given(given),
+          state(bytes ? calloc(1, bytes) : nullptr)
+    {
+    }
+    std::string open() override
+    {
+        if (!init)
+            return "";
+        state = init(given);
+        return state ? "" : std::string(name) + "_init returned NULL" + said();
+    }
+    void close() override
+    {
+        if (exit_)
+            exit_(state);
+    }
+    std::string failed(int status) override
+    {
+        if (status == 0x454E44)
+            return std::string(name) + " returned FLOWC_END; only a source may end the stream";
+        return std::string(name) + " returned " + std::to_string(status) + said();
+    }
+};
+
+}  // namespace flow

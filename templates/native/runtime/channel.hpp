@@ -1,0 +1,120 @@
+// Channels. Inside of a worker they are arrays, laid out when the program was built; between
+// workers they are rings with one writer and one reader. Tokens are read and written where they
+// lie.
+#pragma once
+#include "worker.hpp"
+
+namespace flow
+{
+
+// Tokens of a delay, for an array of a worker: those that lie in a round before their writer fires.
+//
+// In round r the token n of the writer lies at `first + n - (r * iterations - stage) *
+// per_iteration`; initial tokens are those below 0. `first` tokens stay from one round to the next.
+template <typename T> struct Array {
+    T *const at;
+    const int64_t size, first, in_a_round;  // elements of a token; tokens kept, and made in a round
+
+    // Put the initial tokens that come into reach with round r, before anything fires in it.
+    // `zeroth` is where the token 0 of the writer lies in it.
+    void begin(int64_t r, int64_t zeroth, int64_t count, const T *values) const
+    {
+        for (int64_t n = -count; n < 0; n++) {
+            const int64_t place = zeroth + n;
+            if (place >= (r ? first : 0) && place < first + in_a_round)
+                for (int64_t i = 0; i < size; i++)
+                    at[place * size + i] = values ? values[n + count] : T{};
+        }
+    }
+    // Move what the next round sees again to the front.
+    void end() const { memmove(at, at + in_a_round * size, first * size * sizeof(T)); }
+};
+
+// Token n of the writer lies at slot n % slots, and the slots are a multiple of what the writer
+// makes in an iteration: so what a firing makes is in one piece. What a reader sees may begin near
+// the end of the slots: then that part is copied in front of them, where `margin` tokens have room.
+template <typename T> class Ring
+{
+    const Between names;
+    const int64_t size, slots, margin, capacity;
+    T *const base;
+    alignas(64) std::atomic<int64_t> written{0};
+    int64_t seen_taken, most;
+    alignas(64) std::atomic<int64_t> taken;
+    int64_t seen_written = 0;
+    alignas(64) Bell for_data;
+    Bell for_space;
+
+    int64_t slot(int64_t n) const { return ((n % slots) + slots) % slots; }
+
+public:
+    // `seen`: tokens that a firing of the reader sees at most.
+    Ring(Between names, int64_t size, int64_t slots, int64_t capacity, int64_t seen,
+         int64_t delay = 0, const T *values = nullptr)
+        : names(names), size(size), slots(slots), margin(seen), capacity(capacity),
+          base(static_cast<T *>(calloc((margin + slots) * size, sizeof(T))) + margin * size),
+          seen_taken(-delay), most(delay), taken(-delay)
+    {
+        for (int64_t n = -delay; n < 0 && values; n++)
+            for (int64_t i = 0; i < size; i++)
+                base[slot(n) * size + i] = values[n + delay];
+    }
+    // Where a firing writes n tokens, once there is room; nullptr where the stream ends before.
+    T *room(Worker &w, App &app, int64_t k, int64_t n)
+    {
+        const int64_t at = written.load(relaxed);
+        const auto ready = [&] {
+            return at + n - seen_taken <= capacity ||
+                   at + n - (seen_taken = taken.load()) <= capacity;
+        };
+        if (!ready() && !w.wait(for_space, names, "space", app, k, ready))
+            return nullptr;
+        if (at + n - seen_taken > most)
+            most = std::max(most, at + n - (seen_taken = taken.load()));
+        return base + slot(at) * size;
+    }
+    void wrote(int64_t n)
+    {
+        written.store(written.load(relaxed) + n);
+        for_data.ring();
+    }
+    // The last `see` tokens once n more are there, which a firing takes; nullptr where the stream
+    // ends before.
+    const T *next(Worker &w, App &app, int64_t k, int64_t n, int64_t see)
+    {
+        const int64_t at = taken.load(relaxed);
+        const auto ready = [&] {
+            return seen_written - at >= n || (seen_written = written.load()) - at >= n;
+        };
+        if (!ready() && !w.wait(for_data, names, "data", app, k, ready))
+            return nullptr;
+        const int64_t begin = slot(at + n - see), there = slots - begin;
+        if (there >= see)
+            return base + begin * size;
+        memcpy(base - there * size, base + begin * size, there * size * sizeof(T));
+        return base - there * size;
+    }
+    void took(int64_t n)
+    {
+        taken.store(taken.load(relaxed) + n);
+        for_space.ring();
+    }
+    int64_t most_full() const { return most; }
+    T *begin() const { return base; }
+};
+
+// Each block of `count` tokens is read several times in a row; or only the last one of several
+// blocks goes on.
+template <typename T> int repeat(const T *from, T *to, int64_t block, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        memcpy(to + i * block, from, block * sizeof(T));
+    return 0;
+}
+template <typename T> int last(const T *from, T *to, int64_t block, int64_t count)
+{
+    memcpy(to, from + (count - 1) * block, block * sizeof(T));
+    return 0;
+}
+
+}  // namespace flow

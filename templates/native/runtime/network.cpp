@@ -1,0 +1,208 @@
+// ONNX Runtime is opened when the program starts, not linked: so it is not needed where the program
+// is compiled, and any release will do. No registry ships the header of its library; of its table
+// of functions (OrtApi), which only ever grows at its end, the places of those that are called here
+// are named below.
+#include "network.hpp"
+
+#include <dlfcn.h>
+
+#include <map>
+
+#include "about.hpp"
+
+namespace flow
+{
+
+namespace
+{
+
+enum Slot {
+    GetErrorMessage = 2,
+    CreateEnv = 3,
+    CreateSession = 7,
+    Run = 9,
+    CreateSessionOptions = 10,
+    SetSessionLogSeverityLevel = 22,
+    SetIntraOpNumThreads = 24,
+    SetInterOpNumThreads = 25,
+    CreateTensorWithDataAsOrtValue = 49,
+    CreateCpuMemoryInfo = 69,
+    ReleaseStatus = 93,
+    ReleaseValue = 96,
+    ReleaseSessionOptions = 100,
+    AddSessionConfigEntry = 130,
+};
+constexpr uint32_t VERSION = 6;  // the least one of the interface that has all of these
+constexpr int ERRORS = 3;        // what it logs: errors, and worse
+
+struct Base {
+    const void *const *(*get_api)(uint32_t version);
+    const char *(*version)();
+};
+
+const void *const *api = nullptr;
+
+template <typename Result, typename... Given> Result raw(Slot slot, Given... given)
+{
+    return reinterpret_cast<Result (*)(Given...)>(const_cast<void *>(api[slot]))(given...);
+}
+
+// What went wrong; empty where nothing did.
+std::string words(void *status)
+{
+    if (!status)
+        return "";
+    const std::string text = raw<const char *>(GetErrorMessage, static_cast<const void *>(status));
+    raw<void>(ReleaseStatus, status);
+    return text.empty() ? "it does not say why" : text;
+}
+
+template <typename... Given> std::string call(Slot slot, Given... given)
+{
+    return words(raw<void *>(slot, given...));
+}
+
+// Open the library: FLOWC_ONNXRUNTIME, or lib/ beside the program, or where the system has it.
+std::string opened()
+{
+    if (api)
+        return "";
+    setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+    const char *const named = getenv("FLOWC_ONNXRUNTIME");
+    std::string reasons;
+    for (const char *place :
+         {named ? named : in_build("lib/libonnxruntime.so.1"), "libonnxruntime.so.1"}) {
+        void *const library = dlopen(place, RTLD_NOW | RTLD_LOCAL);
+        if (!library) {
+            reasons += (reasons.empty() ? "" : "; ") + std::string(dlerror());
+            if (named)
+                break;
+            continue;
+        }
+        void *const symbol = dlsym(library, "OrtGetApiBase");
+        const Base *const base = symbol ? reinterpret_cast<const Base *(*)()>(symbol)() : nullptr;
+        api = base ? base->get_api(VERSION) : nullptr;
+        return api ? "" : std::string(place) + " is no ONNX Runtime of version 1.6 or later";
+    }
+    return "ONNX Runtime is missing (" + reasons +
+           "): put libonnxruntime.so.1 into lib/ beside the "
+           "program, or name it in FLOWC_ONNXRUNTIME";
+}
+
+const void *cpu_memory = nullptr;
+
+std::string wrapped(const Tensor &tensor, void *memory, void **value)
+{
+    return call(CreateTensorWithDataAsOrtValue, cpu_memory, memory,
+                static_cast<size_t>(tensor.bytes), tensor.dimensions.data(),
+                tensor.dimensions.size(), tensor.element, value);
+}
+
+void *inferred(void *session, const std::vector<const char *> &x_names, const void *const *x,
+               const std::vector<const char *> &y_names, void **y)
+{
+    return raw<void *>(Run, session, static_cast<const void *>(nullptr), x_names.data(), x,
+                       x_names.size(), y_names.data(), y_names.size(), y);
+}
+
+// The session of a file; instances of a network share it.
+std::string session_of(const char *file, int threads, bool spin, void **session)
+{
+    static void *environment = nullptr;
+    static std::map<std::string, void *> known;
+    const std::string path = in_build(file),
+                      key = path + (spin ? "*" : "") + std::to_string(threads);
+    if ((*session = known[key]))
+        return "";
+    std::string why = environment ? "" : call(CreateEnv, ERRORS, "flowc", &environment);
+    if (why.empty() && !cpu_memory)
+        why = call(CreateCpuMemoryInfo, 1 /* of an arena */, 0 /* the default */, &cpu_memory);
+    void *options = nullptr;
+    if (why.empty())
+        why = call(CreateSessionOptions, &options);
+    if (!why.empty())
+        return why;
+    for (const std::string &one :
+         {call(SetIntraOpNumThreads, options, threads), call(SetInterOpNumThreads, options, 1),
+          call(SetSessionLogSeverityLevel, options, ERRORS),
+          call(AddSessionConfigEntry, options, "session.intra_op.allow_spinning",
+               spin ? "1" : "0")})
+        why = why.empty() ? one : why;
+    if (why.empty())
+        why = call(CreateSession, static_cast<const void *>(environment), path.c_str(),
+                   static_cast<const void *>(options), session);
+    raw<void>(ReleaseSessionOptions, options);
+    known[key] = *session;
+    return why;
+}
+
+}  // namespace
+
+std::string Network::open()
+{
+    const std::string missing = opened();
+    if (!missing.empty())
+        return missing;
+    const std::string refused = session_of(file, threads, spin, &session);
+    if (!refused.empty()) {
+        const std::string path = file;
+        return "ONNX Runtime refuses " + path.substr(path.rfind('/') + 1) + ": " + refused;
+    }
+    for (const Tensor *tensor : inputs)
+        x_names.push_back(tensor->name);
+    for (const Tensor *tensor : outputs)
+        y_names.push_back(tensor->name);
+    for (const auto *side : {&inputs, &outputs})
+        for (const Tensor *tensor : *side)
+            for (int64_t i = 0; i < tensor->tokens; i++) {
+                void **const value = const_cast<void **>(&tensor->values[i]);
+                const std::string wrong =
+                    wrapped(*tensor, tensor->memory + i * tensor->bytes, value);
+                if (!wrong.empty())
+                    return wrong;
+            }
+    x.resize(inputs.size());
+    y.resize(outputs.size());
+    return rehearsed();
+}
+
+// One inference in memory of its own, so that the first frame is like all others.
+std::string Network::rehearsed()
+{
+    std::vector<std::vector<char>> memory;
+    std::vector<void *> values;
+    std::string why;
+    for (const auto *side : {&inputs, &outputs})
+        for (const Tensor *tensor : *side) {
+            memory.emplace_back(tensor->bytes);
+            values.push_back(nullptr);
+            why = why.empty() ? wrapped(*tensor, memory.back().data(), &values.back()) : why;
+        }
+    if (why.empty())
+        why = words(inferred(session, x_names, values.data(), y_names, values.data() + x.size()));
+    for (void *value : values)
+        if (value)
+            raw<void>(ReleaseValue, value);
+    return why;
+}
+
+int Network::run(std::initializer_list<const void *> from, std::initializer_list<void *> to)
+{
+    size_t i = 0;
+    for (const void *token : from) {
+        x[i] = inputs[i]->at(token);
+        i++;
+    }
+    i = 0;
+    for (void *token : to) {
+        y[i] = outputs[i]->at(token);
+        i++;
+    }
+    void *const status = inferred(session, x_names, x.data(), y_names, y.data());
+    if (!status)
+        return 0;
+    why = "ONNX Runtime: " + words(status);
+    return 1;
+}
+
+}  // namespace flow

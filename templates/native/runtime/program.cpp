@@ -1,0 +1,533 @@
+// From the command line to the exit status: tasks start, workers run, the main thread watches over
+// them, tasks are closed, and what was measured is told.
+//
+// 0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated.
+#include <malloc.h>
+
+#include "report.hpp"
+#include "supervisor.hpp"
+
+namespace flow
+{
+
+constexpr double DRAIN = 5.0;  // seconds that frames in flight get after a signal
+constexpr double GRACE = 0.6;  // that a stop may take before stuck firings are left alone
+constexpr double WAITS =
+    0.15;  // after which a source that has not returned is taken to wait for data
+constexpr double DEADLOCK_AFTER = 1.0;
+constexpr double PACE = 1.0;   // over which it is judged whether an app keeps its pace
+constexpr double IN_LOG = 60;  // between two lines about how far it is
+constexpr int REAL_TIME = 50;  // the priority of threads that have none of their own
+constexpr size_t STACK = size_t{1} << 23;
+
+// -- the thread of a worker ----------------------------------------------------------------------
+std::string errno_text() { return format("[Errno %d] %s", errno, strerror(errno)); }
+
+// Bind the calling thread to the n-th core that the process may use.
+bool bind(int core)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&all);
+    CPU_ZERO(&one);
+    if (sched_getaffinity(getpid(), sizeof all, &all))
+        return false;
+    int left = core % CPU_COUNT(&all), found = -1;
+    while (left >= 0)
+        left -= CPU_ISSET(++found, &all) != 0;
+    CPU_SET(found, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+void schedule(Worker &worker)
+{
+    prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
+    const Scheduling &wanted = worker.scheduling;
+    const bool ordinary = wanted.kind == Scheduling::ORDINARY;
+    if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {
+        sched_param priority = {};
+        priority.sched_priority = ordinary ? REAL_TIME : wanted.priority;
+        if (sched_setscheduler(0, SCHED_FIFO, &priority) || !bind(wanted.core))
+            run.say("fixed priorities are not in force (" + errno_text() +
+                    "): the system schedules as it likes");
+    } else if (wanted.kind == Scheduling::BACKGROUND) {
+        const bool nice =
+            setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19) == 0;
+        worker.below = nice;
+        if (!nice || (wanted.core >= 0 && !bind(wanted.core)))
+            run.say("apps without a period are not below the others (" + errno_text() +
+                    "): they take their time");
+    }
+}
+
+void *thread_of(void *given)
+{
+    Worker &worker = *static_cast<Worker *>(given);
+    own_line = worker.line - run.cells->lines;
+    stack_t own = {}, before;  // a crash that used up the stack is named as well
+    own.ss_size = 1 << 16;
+    own.ss_sp = malloc(own.ss_size);
+    sigaltstack(&own, &before);
+    schedule(worker);
+    volatile char touched[1 << 16];  // now, not in the first deep firing
+    for (size_t i = 0; i < sizeof touched; i += 4096)
+        touched[i] = 0;
+    if (++run.ready == static_cast<int>(run.workers.size()) && !run.stopping) {
+        run.begin = now();
+        run.gone = true;
+    }
+    while (!run.gone && !run.stopping)
+        run.go.wait([] { return run.gone.load() || run.stopping.load(); });
+    run.go.ring();
+    worker.began = now();
+    const auto thrown = [&](const std::string &what) {
+        const int64_t task = worker.line->task;
+        run.fail({task ? Task::all[task - 1] : nullptr, task ? worker.line->firing.load() : -1,
+                  "threw " + what});
+        worker.line->task = 0;
+    };
+    try {
+        worker.work();
+    } catch (const std::exception &error) {
+        thrown(error.what());
+    } catch (...) {
+        thrown("what is no std::exception");
+    }
+    sigaltstack(&before, nullptr);
+    free(own.ss_sp);
+    worker.alive = false;
+    run.over++;
+    return nullptr;
+}
+
+// Pages that are there stay, and memory that is given back to malloc does, too.
+void lock_memory()
+{
+    mallopt(M_TRIM_THRESHOLD, -1);
+    mallopt(M_MMAP_MAX, 0);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
+        run.say("memory is not locked (" + errno_text() + "): the system may take it away");
+}
+
+// -- the main thread -----------------------------------------------------------------------------
+// Signals that ask the program to end. What a terminal sends reaches this process as well as its
+// supervisor, which decides what counts.
+class Interrupts
+{
+    sigset_t wanted;
+    int64_t handled = 0;
+
+public:
+    int first = 0;
+    Interrupts()
+    {
+        sigemptyset(&wanted);
+        sigaddset(&wanted, SIGINT);
+        sigaddset(&wanted, SIGTERM);
+    }
+    // How often it was asked to end, after waiting for some time.
+    int64_t asked(double seconds)
+    {
+        const timespec wait{0, static_cast<long>(seconds * 1e9)};
+        const int number = sigtimedwait(&wanted, nullptr, &wait);
+        if (number > 0 && run.cells->asked > handled) {
+            handled = run.cells->asked;
+            first = first ? first : number;
+        }
+        return handled;
+    }
+};
+
+// Waits for the workers, notices deadlocks and stuck firings, and drains on a signal.
+class Watch
+{
+    const Options &options;
+    Interrupts &interrupts;
+    int64_t handled = 0, seen = -1;
+    ns moved = now(), polled = now(), awake_since = 0, drained = 0, next_log = 0, logged = 0;
+    struct Pace {
+        int64_t late = 0, frames = 0, in_log = 0;
+        ns since = now();
+        bool behind = false;
+    };
+    std::vector<Pace> paces = std::vector<Pace>(App::all.size());
+    std::vector<std::pair<int64_t, double>> warned =
+        std::vector<std::pair<int64_t, double>>(run.workers.size(), {-1, 10.0});
+
+    static double since(ns time) { return double(now() - time) / 1e9; }
+    static int64_t late(const App &app)
+    {
+        int64_t misses = app.latencies.misses;
+        for (const Path *path : app.paths)
+            misses += path->latencies.misses;
+        return misses;
+    }
+    // Only sources are left that wait for their data: what they wait for begins no frame any more.
+    bool only_sources_wait()
+    {
+        bool others = false;
+        for (Worker *worker : run.workers) {
+            const int64_t task = worker->line->task;
+            if (!worker->alive)
+                continue;
+            if (task && Task::all[task - 1]->source &&
+                since(std::max(worker->line->since.load(), drained)) > WAITS)
+                Task::all[task - 1]->app.end_at(worker->line->firing /
+                                                Task::all[task - 1]->firings);
+            else
+                others = true;
+        }
+        if (!others)
+            run.stopping = true;
+        else
+            Run::stir();
+        return !others;
+    }
+    void abandon()
+    {
+        const ns until = now() + static_cast<ns>(GRACE * 1e9);
+        while (now() < until && run.over < static_cast<int>(run.workers.size()) &&
+               !(drained && only_sources_left()))
+            usleep(1000);
+    }
+    static bool only_sources_left()
+    {
+        for (const Worker *worker : run.workers) {
+            const int64_t task = worker->line->task;
+            if (worker->alive && !(task && Task::all[task - 1]->source))
+                return false;
+        }
+        return true;
+    }
+    void check_deadlock()
+    {
+        int64_t progress = 0;
+        bool all_wait = true;
+        for (const Worker *worker : run.workers) {
+            progress += worker->progress;
+            all_wait &= !worker->alive || worker->waiting;
+        }
+        if (progress != seen || !all_wait) {
+            seen = progress;
+            moved = now();
+        } else if (since(moved) > DEADLOCK_AFTER &&
+                   run.over < static_cast<int>(run.workers.size())) {
+            run.fail({nullptr, -1, "deadlock: " + who_waits()});
+        }
+    }
+    void check_stuck()
+    {
+        for (size_t i = 0; i < run.workers.size(); i++) {
+            const Line &line = *run.workers[i]->line;
+            const int64_t number = line.task, firing = line.firing;
+            if (!number)
+                continue;
+            const Task &task = *Task::all[number - 1];
+            const double seconds = since(std::max(line.since.load(), awake_since));
+            if (options.watchdog > 0 && seconds > options.watchdog && !task.source)
+                run.fail({&task, firing,
+                          format("did not return for %.0f s (see --watchdog); ", seconds) +
+                              who_waits()});
+            else if (seconds > (warned[i].first == firing ? warned[i].second : 10.0)) {
+                warned[i] = {firing, 2 * seconds};
+                run.say(std::string(task.name) + format(" has been in firing %lld for %.0f s",
+                                                        static_cast<long long>(firing), seconds));
+            }
+        }
+    }
+    void check_pace()
+    {
+        for (size_t i = 0; i < paces.size(); i++) {
+            const App &app = *App::all[i];
+            Pace &pace = paces[i];
+            if (since(pace.since) < PACE || !app.paced() || run.full_speed)
+                continue;
+            const int64_t missed = late(app) - pace.late, done = app.done() - pace.frames;
+            if (!done)
+                continue;
+            if (!pace.behind && 2 * missed > done) {
+                const ns last = app.latencies.count
+                                    ? app.latencies.latest[(app.latencies.count - 1) % KEPT]
+                                    : 0;
+                Run::complain(
+                    std::string(app.name) +
+                    format(" falls behind: its last frame took %.0f ms", double(last) / 1e6));
+                pace.behind = true;
+            } else if (pace.behind && !missed) {
+                Run::complain(std::string(app.name) + " is in time again");
+                pace.behind = false;
+            }
+            pace.late += missed;
+            pace.frames += done;
+            pace.since = now();
+        }
+    }
+    void log()
+    {
+        if (options.quiet || since(logged) < IN_LOG)
+            return;
+        std::string text;
+        for (size_t i = 0; i < paces.size(); i++) {
+            const App &app = *App::all[i];
+            const int64_t frames = app.done();
+            const double rate = double(frames - paces[i].in_log) / since(logged);
+            text += (text.empty() ? "" : "; ") + std::string(app.name) +
+                    format(" %lld frames, %.1f fps", static_cast<long long>(frames), rate);
+            if (app.latencies.deadline >= 0)
+                text += format(", %lld missed", static_cast<long long>(app.latencies.misses));
+            paces[i].in_log = frames;
+        }
+        logged = now();
+        Run::complain(format("%.0f s: ", since(run.begin)) + text);
+    }
+
+public:
+    Watch(const Options &options, Interrupts &interrupts) : options(options), interrupts(interrupts)
+    {
+        logged = run.begin;
+    }
+    // Return when all workers are done, or the program had to be stopped.
+    void until_done()
+    {
+        while (run.over < static_cast<int>(run.workers.size())) {
+            const int64_t asked = interrupts.asked(0.005);
+            run.cells->beats++;
+            if (since(polled) > ASLEEP)
+                moved = awake_since = now();
+            polled = now();
+            if (run.stopping || (drained && only_sources_wait()))
+                return abandon();
+            if (asked > handled) {
+                handled = asked;
+                if (handled > 1) {
+                    run.stop();
+                    return abandon();
+                }
+                for (App *app : App::all)
+                    app->drain();
+                Run::stir();
+                drained = now();
+            }
+            if (drained && since(drained) > DRAIN) {
+                const std::string waits = who_waits();
+                run.stop();
+                run.say("frames in flight did not end; " + waits);
+                return abandon();
+            }
+            check_pace();
+            check_deadlock();
+            check_stuck();
+            log();
+        }
+    }
+};
+
+class Execution
+{
+    const About &about;
+    const Options &options;
+    Interrupts interrupts;
+    std::vector<Task *> begun;
+
+    bool opened()
+    {
+        for (Task *task : Task::all) {
+            run.cells->enter(STARTING, task->number);
+            const std::string why = interrupts.asked(0) ? "" : task->code.open();
+            if (run.strayed)
+                run.end_stray(*task, -1);
+            run.cells->enter(STARTING);
+            if (interrupts.first)
+                return false;
+            if (!why.empty()) {
+                run.fail({task, -1, "cannot start: " + why});
+                return false;
+            }
+            begun.push_back(task);
+        }
+        return true;
+    }
+    void close()
+    {
+        for (Task *task : begun) {
+            bool stuck = false;
+            for (const Worker *worker : run.workers)
+                stuck |= worker->alive && worker->line->task &&
+                         &Task::all[worker->line->task - 1]->code == &task->code;
+            run.cells->enter(CLOSING, task->number);
+            if (!stuck)
+                task->code.close();
+        }
+        run.cells->enter(IDLE);
+    }
+    bool start_workers()
+    {
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, STACK);
+        for (Worker *worker : run.workers) {
+            worker->alive = true;
+            const int error = pthread_create(&worker->thread, &attributes, thread_of, worker);
+            if (error) {
+                worker->alive = false;
+                run.over++;
+                run.fail({worker->turns[0].app->tasks[0], -1,
+                          std::string("cannot start: no thread for ") + worker->processor + ": " +
+                              strerror(error)});
+                run.go.ring();
+                return false;
+            }
+        }
+        return true;
+    }
+    int status() const
+    {
+        if (run.failed)
+            return 1;
+        if (interrupts.first)
+            return 128 + interrupts.first;
+        return options.fail_on_miss && !missed_deadlines().empty() ? 1 : 0;
+    }
+
+public:
+    Execution(const About &about, const Options &options) : about(about), options(options) {}
+
+    int executed(Output *measured, Output *trace_file)
+    {
+        if (run.real_time)
+            lock_memory();
+        if (opened() && (run.cells->enter(RUNNING), true)) {
+            if (start_workers()) {
+                while (!run.gone && !run.stopping)
+                    usleep(100);
+                Watch(options, interrupts).until_done();
+            }
+            for (const Worker *worker : run.workers)
+                if (!worker->alive && worker->thread)
+                    pthread_join(worker->thread, nullptr);
+            run.seconds = run.begin ? double(now() - run.begin) / 1e9 : 0;
+        }
+        close();
+        return told(measured, trace_file);
+    }
+
+private:
+    int told(Output *measured, Output *trace_file)
+    {
+        bool delivered = true;
+        const auto write_to = [&](Output *output, const std::string &content) {
+            const std::string why = output ? output->written(content) : "";
+            if (!why.empty())
+                Run::complain(why);
+            delivered &= why.empty();
+        };
+        if (trace_file)
+            write_to(trace_file, trace(about));
+        if (measured)
+            write_to(measured, report(about, status()));
+        bool any = !run.failed && !interrupts.first;
+        for (const App *app : App::all)
+            any |= app->done() > 0;
+        errno = 0;
+        if ((any && !options.quiet && printf("%s", table(about).c_str()) < 0) || fflush(stdout)) {
+            if (errno != EPIPE) {
+                Run::complain(std::string("cannot write to standard output: ") + strerror(errno));
+                delivered = false;
+            }
+        }
+        const std::string missed = missed_deadlines();
+        if (run.failed)
+            Run::complain(run.failure.text());
+        else if (!missed.empty() && options.fail_on_miss)
+            Run::complain("deadlines were missed: " + missed);
+        else if (!missed.empty() && !options.quiet)
+            Run::complain("warning: deadlines were missed: " + missed +
+                          "; --fail-on-miss makes it a failure");
+        const int found = status();
+        return delivered || found ? found : 1;
+    }
+};
+
+// `A:B`, `A:` or `:B` of --trace-frames; false where it is none.
+bool range_of(const std::string &text)
+{
+    const size_t colon = text.find(':');
+    if (colon == std::string::npos)
+        return false;
+    const std::string first = text.substr(0, colon), last = text.substr(colon + 1);
+    traced.first = first.empty() ? 0 : count_of(first);
+    traced.end = last.empty() ? FOREVER : count_of(last);
+    return traced.first >= 0 && traced.end > traced.first;
+}
+
+// Standard streams that are closed lead to nothing, and a closed pipe is an error of who writes.
+void open_streams()
+{
+    for (int stream = 0; stream < 3; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            (void)!open("/dev/null", O_RDWR);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int main(const About &about, int count, char **words)
+{
+    open_streams();
+    const Options options = parsed(count, words);
+    if (!options.trace_frames.empty() && options.trace.empty())
+        refuse("--trace-frames: it is about --trace FILE");
+    if (!options.trace_frames.empty() && !range_of(options.trace_frames))
+        refuse("argument --trace-frames: `" + options.trace_frames +
+               "` is no range of frames: write `100:120`, `100:` or `:20`");
+    const std::vector<std::string> mistakes = give_all(about.settings, options.settings);
+    for (const std::string &mistake : mistakes)
+        Run::complain(mistake);
+    if (!mistakes.empty())
+        return 2;
+    run.full_speed = options.full_speed;
+    run.real_time = options.real_time;
+    run.cells = Cells::shared(run.workers.size());
+    for (size_t i = 0; i < run.workers.size(); i++)
+        run.workers[i]->line = &run.cells->lines[i + 1];
+    for (App *app : App::all) {
+        if (options.frames >= 0)
+            app->end_at(options.frames);
+        if (options.full_speed)
+            app->latencies.deadline = -1;
+        for (Path *path : app->paths)
+            path->latencies.deadline = options.full_speed ? -1 : path->latencies.deadline;
+    }
+    supervise(options.watchdog, [&](const Failure &why, int status) {
+        Output output;
+        if (options.report.empty())
+            return;
+        run.fail(why);
+        const std::string reason = output.open(options.report);
+        const std::string refused = reason.empty() ? output.written(report(about, status)) : reason;
+        if (!refused.empty())
+            Run::complain(refused);
+    });
+    Output measured, trace_file;
+    std::string why = options.trace.empty() ? "" : trace_file.open(options.trace);
+    if (why.empty() && !options.report.empty())
+        why = measured.open(options.report);
+    int status = 1;
+    if (!why.empty()) {
+        Run::complain(why);
+        trace_file.forget();
+    } else {
+        traced.wanted = !options.trace.empty();
+        for (Worker *worker : run.workers)
+            if (traced.wanted)
+                worker->tracer.reserve();
+        status = Execution(about, options)
+                     .executed(options.report.empty() ? nullptr : &measured,
+                               options.trace.empty() ? nullptr : &trace_file);
+    }
+    run.cells->left = 1 + status;
+    run.cells->enter(IDLE);
+    for (const Worker *worker : run.workers)
+        if (worker->alive)
+            _exit(status);  // a firing that never returns must not keep the process alive
+    return status;
+}
+
+}  // namespace flow

@@ -1,0 +1,28 @@
+// What firings read and made, for the harness: only in a program that was compiled with
+// -DFLOWC_RECORD, which writes it to the file that the variable FLOWC_RECORD names.
+#pragma once
+#include <cstdio>
+
+#include "graph.hpp"
+
+namespace flow
+{
+
+#ifdef FLOWC_RECORD
+// Task (from 1), 0 for an input or 1 for an output, its number, firing, bytes; then these bytes.
+inline void record(const Task &task, int64_t firing, int64_t side, int64_t port, const void *data,
+                   size_t bytes)
+{
+    static FILE *const file = fopen(getenv("FLOWC_RECORD"), "wb");
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    const int64_t head[] = {task.number, side, port, firing, static_cast<int64_t>(bytes)};
+    pthread_mutex_lock(&one);
+    fwrite(head, sizeof head, 1, file);
+    fwrite(data, 1, bytes, file);
+    pthread_mutex_unlock(&one);
+}
+#else
+inline void record(const Task &, int64_t, int64_t, int64_t, const void *, size_t) {}
+#endif
+
+}  // namespace flow

@@ -1,0 +1,445 @@
+// What a run has measured: as data (the document of `flowc run --json`) and as a table.
+#pragma once
+#include <dirent.h>
+
+#include <cmath>
+
+#include "options.hpp"
+#include "run.hpp"
+
+namespace flow
+{
+
+// The folder of the program, with its data and networks: its own, or the one that FLOWC_HOME names.
+inline std::string home()
+{
+    if (const char *const named = getenv("FLOWC_HOME"))
+        return named;
+    char path[PATH_MAX];
+    const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+    const std::string whole(path, size < 0 ? 0 : size);
+    return whole.substr(0, whole.rfind('/'));
+}
+
+const char *keep(const std::string &text) { return strdup(text.c_str()); }
+const char *in_build(const char *name) { return keep(home() + "/" + name); }
+
+inline std::string read_file(const std::string &path)
+{
+    std::string text;
+    FILE *const file = fopen(path.c_str(), "r");
+    if (!file)
+        return text;
+    char piece[4096];
+    for (size_t size; (size = fread(piece, 1, sizeof piece, file)) && text.size() < (1 << 24);)
+        text.append(piece, size);
+    fclose(file);
+    return text;
+}
+
+// The digest of the build; null where it is unknown.
+inline std::string build_of()
+{
+    const std::string manifest = read_file(home() + "/.flowc-manifest.json"),
+                      key = "\"digest\": \"";
+    const size_t at = manifest.find(key);
+    if (at == std::string::npos)
+        return "null";
+    const size_t begin = at + key.size();
+    return json(manifest.substr(begin, manifest.find('"', begin) - begin));
+}
+
+// Bytes of a line of /proc/self/NAME; -1 where it is unknown.
+inline int64_t memory_of(const char *file, const char *field)
+{
+    const std::string text = read_file(std::string("/proc/self/") + file);
+    const size_t at = text.find(std::string("\n") + field + ":");
+    return at == std::string::npos ? -1 : 1024 * atoll(text.c_str() + at + strlen(field) + 2);
+}
+
+inline std::string number(double value, int digits = 3) { return format("%.*f", digits, value); }
+inline std::string bytes_or_null(int64_t bytes)
+{
+    return bytes < 0 ? "null" : std::to_string(bytes);
+}
+
+// -- of latencies --------------------------------------------------------------------------------
+// mean, p50, p99 and max in ms; empty without latencies.
+inline std::vector<std::string> figures(const Latencies &of)
+{
+    const std::vector<ns> sorted = of.sorted();
+    if (sorted.empty())
+        return {};
+    const auto quantile = [&](double q) {
+        return sorted[std::min(sorted.size() - 1,
+                               static_cast<size_t>(q * static_cast<double>(sorted.size())))];
+    };
+    std::vector<std::string> found;
+    const double mean = static_cast<double>(of.total) / static_cast<double>(of.count);
+    for (const double time :
+         {mean, double(quantile(.5)), double(quantile(.99)), double(of.longest)})
+        found.push_back(number(time / 1e6));
+    return found;
+}
+
+inline std::string latency_json(const Latencies &of)
+{
+    static const char *const names[] = {"mean", "p50", "p99", "max"};
+    const std::vector<std::string> found = figures(of);
+    std::string made = "{";
+    for (int i = 0; i < 4; i++)
+        made += std::string(i ? ", " : "") + "\"" + names[i] +
+                "\": " + (found.empty() ? "null" : found[i]);
+    return made + "}";
+}
+
+// How many latencies lie in each of some bins that grow by the same factor; bin k is from ns[k] on,
+// and below ns[k + 1].
+inline std::string histogram(const Latencies &of)
+{
+    constexpr int BINS = 64;
+    const std::vector<ns> sorted = of.sorted();
+    if (sorted.empty())
+        return "{\"ns\": [], \"counts\": []}";
+    const ns least = sorted.front(), most = sorted.back();
+    std::vector<ns> edges{least};
+    const double low = std::log(std::max<double>(1, double(least))),
+                 high = std::log(double(most + 1));
+    for (int i = 1; i < BINS; i++) {
+        const ns edge = static_cast<ns>(std::exp(low + (high - low) * i / BINS));
+        if (edge > edges.back() && edge <= most)
+            edges.push_back(edge);
+    }
+    edges.push_back(most + 1);
+    std::string bins, counts;
+    for (size_t i = 0; i < edges.size(); i++) {
+        bins += (i ? ", " : "") + std::to_string(edges[i]);
+        if (i + 1 < edges.size()) {
+            const auto from = std::lower_bound(sorted.begin(), sorted.end(), edges[i]);
+            const auto to = std::lower_bound(sorted.begin(), sorted.end(), edges[i + 1]);
+            counts += (i ? ", " : "") + std::to_string(to - from);
+        }
+    }
+    return "{\"ns\": [" + bins + "], \"counts\": [" + counts + "]}";
+}
+
+// -- the document --------------------------------------------------------------------------------
+inline double seconds_of(const App &app)
+{
+    return app.done() ? double(app.last_end - std::max<ns>(0, app.first_start)) / 1e9 : 0;
+}
+
+// Frames per second between the first and the last end; empty where there are too few.
+inline std::string rate_of(const App &app)
+{
+    const double frames = double(app.done());
+    if (frames > 1 && app.last_end > app.first_end)
+        return number((frames - 1) * 1e9 / double(app.last_end - app.first_end), 2);
+    return seconds_of(app) > 0 ? number(frames / seconds_of(app), 2) : "";
+}
+
+inline std::string or_null(const std::string &text) { return text.empty() ? "null" : text; }
+
+inline std::string failure_json()
+{
+    if (!run.failed)
+        return "null";
+    const Failure &f = run.failure;
+    return "{\"app\": " + (f.task ? json(f.task->app.name) : "null") +
+           ", \"task\": " + (f.task ? json(f.task->name) : "null") +
+           ", \"firing\": " + (f.firing < 0 ? "null" : std::to_string(f.firing)) +
+           ", \"reason\": " + json(f.reason) + "}";
+}
+
+inline std::string app_json(const App &app)
+{
+    std::string paths;
+    for (const Path *path : app.paths)
+        paths += (paths.empty() ? "" : ", ") + ("{\"kind\": \"path\", \"source\": " + json(path->source.name)) +
+                 ", \"task\": " + json(path->sink.name) +
+                 ", \"firings\": " + std::to_string(path->latencies.count) +
+                 ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
+                 ", \"latency_ms\": " + latency_json(path->latencies) +
+                 ", \"histogram\": " + histogram(path->latencies) + "}";
+    return "{\"frames\": " + std::to_string(app.done()) +
+           ", \"skipped\": 0, \"seconds\": " + number(seconds_of(app), 4) +
+           ", \"fps\": " + or_null(rate_of(app)) +
+           ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
+           ", \"overruns\": " + std::to_string(app.overruns.load()) +
+           ", \"latency_ms\": " + latency_json(app.latencies) +
+           ", \"histogram\": " + histogram(app.latencies) + ", \"paths\": [" + paths + "]}";
+}
+
+inline double mean_us(const Task &task) { return double(task.busy) / 1e3 / double(task.fired); }
+
+inline std::string task_json(const Task &task, double seconds)
+{
+    std::string mean = "null", deviation = "null";
+    if (task.fired) {
+        const double of_one = double(task.busy) / double(task.fired);
+        const double variance = std::max(0.0, task.squares / double(task.fired) - of_one * of_one);
+        mean = number(mean_us(task));
+        deviation = number(std::sqrt(variance) / 1e3);
+    }
+    return "{\"processor\": " + json(task.processor) +
+           ", \"firings\": " + std::to_string(task.fired) + ", \"mean_us\": " + mean +
+           ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(task.longest) / 1e3) +
+           ", \"share\": " + number(double(task.busy) / 1e9 / seconds, 4) +
+           ", \"failed\": 0, \"skipped\": 0}";
+}
+
+inline double utilization(const char *processor)
+{
+    double busy = 0;
+    for (const Worker *worker : run.workers)
+        busy += strcmp(worker->processor, processor) ? 0 : double(worker->busy);
+    return busy / 1e9 / std::max(run.seconds, 1e-9);
+}
+
+// The names of apps whose workers are below the others.
+inline std::vector<const char *> below()
+{
+    std::vector<const char *> names;
+    for (const Worker *worker : run.workers)
+        if (worker->below &&
+            std::find(names.begin(), names.end(), worker->turns[0].app->name) == names.end())
+            names.push_back(worker->turns[0].app->name);
+    return names;
+}
+
+inline int64_t total(const About &about)
+{
+    int64_t sum = 0;
+    for (const Planned &part : about.planned)
+        sum += part.bytes;
+    return sum;
+}
+
+// Members of an object, one to a line.
+class Members
+{
+    std::string text;
+
+public:
+    void add(const std::string &name, const std::string &value)
+    {
+        text += (text.empty() ? "\n  " : ",\n  ") + json(name) + ": " + value;
+    }
+    std::string object() const { return "{" + text + "}"; }
+};
+
+inline std::string report(const About &about, int status)
+{
+    const double seconds = std::max(run.seconds, 1e-9);
+    Members apps, processors, tasks, channels, memory, whole;
+    for (const App *app : App::all)
+        apps.add(app->name, app_json(*app));
+    for (const char *lane : about.processors)
+        processors.add(lane, "{\"utilization\": " + number(utilization(lane), 4) + "}");
+    for (const Task *task : Task::all)
+        tasks.add(task->name, task_json(*task, seconds));
+    for (const Fill &fill : about.fills)
+        channels.add(fill.name, "{\"capacity\": " + std::to_string(fill.capacity) +
+                                    ", \"most\": " + std::to_string(fill.most()) + "}");
+    Members planned;
+    for (const auto &[name, size] : about.planned)
+        planned.add(name, std::to_string(size));
+    planned.add("total", std::to_string(total(about)));
+    const int64_t resident = memory_of("status", "VmRSS");
+    memory.add("planned", about.planned.empty() ? "null" : planned.object());
+    memory.add("process", bytes_or_null(std::max(memory_of("status", "VmHWM"), resident)));
+    memory.add("resident", bytes_or_null(resident));
+    memory.add("proportional", bytes_or_null(memory_of("smaps_rollup", "Pss")));
+    memory.add("before_networks", "null");
+    memory.add("arenas", "null");
+    memory.add("bands", "{}");
+    whole.add("status", std::to_string(status));
+    whole.add("failure", failure_json());
+    whole.add("build", build_of());
+    whole.add("apps", apps.object());
+    whole.add("processors", processors.object());
+    whole.add("tasks", tasks.object());
+    whole.add("channels", channels.object());
+    whole.add("memory", memory.object());
+    whole.add("dropped", "{}");
+    std::string names;
+    for (const char *name : below())
+        names += (names.empty() ? "" : ", ") + json(name);
+    if (!names.empty())
+        whole.add("background", "[" + names + "]");
+    return whole.object() + "\n";
+}
+
+// -- the table -----------------------------------------------------------------------------------
+inline std::string ends_of(const Path &path)
+{
+    const std::string sink = path.sink.name;
+    return std::string(path.source.name) + " -> " + sink.substr(sink.find('.') + 1);
+}
+
+inline void add_figures(std::vector<std::string> &row, const Latencies &of)
+{
+    std::vector<std::string> found = figures(of);
+    found.resize(4, found.empty() ? "-" : "");
+    row.insert(row.end(), found.begin(), found.end());
+}
+
+inline std::string mb(int64_t bytes) { return bytes < 0 ? "-" : number(double(bytes) / 1e6, 2); }
+
+inline std::string table(const About &about)
+{
+    Rows apps{
+        {"app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"}};
+    Rows paths{{"path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"}};
+    for (const App *app : App::all) {
+        std::vector<std::string> row{app->name, std::to_string(app->done()), rate_of(*app)};
+        row[2] = row[2].empty() ? "-" : row[2];
+        add_figures(row, app->latencies);
+        row.push_back(std::to_string(app->latencies.misses));
+        row.push_back(std::to_string(app->overruns.load()));
+        apps.push_back(row);
+        for (const Path *path : app->paths) {
+            row = {ends_of(*path), std::to_string(path->latencies.count)};
+            add_figures(row, path->latencies);
+            row.push_back(std::to_string(path->latencies.misses));
+            paths.push_back(row);
+        }
+    }
+    Rows tasks{{"task", "processor", "firings", "mean us", "max us", "share"}};
+    for (const Task *task : Task::all)
+        tasks.push_back(
+            {task->name, task->processor, std::to_string(task->fired),
+             task->fired ? number(mean_us(*task)) : "-", number(double(task->longest) / 1e3),
+             number(100 * double(task->busy) / 1e9 / std::max(run.seconds, 1e-9), 1) + " %"});
+    Rows processors{{"processor", "busy"}};
+    for (const char *lane : about.processors)
+        processors.push_back({lane, number(100 * utilization(lane), 1) + " %"});
+    std::string text = columns(apps) + "\n";
+    if (paths.size() > 1)
+        text += columns(paths) + "\n";
+    if (!about.planned.empty()) {
+        Rows memory{{"memory MB"}, {""}};
+        for (const auto &[name, size] : about.planned) {
+            memory[0].push_back(name);
+            memory[1].push_back(mb(size));
+        }
+        memory[0].insert(memory[0].end(), {"planned", "process"});
+        memory[1].insert(memory[1].end(), {mb(total(about)), mb(memory_of("status", "VmHWM"))});
+        text += columns(memory) + "\n";
+    }
+    std::string names;
+    for (const char *name : below())
+        names += (names.empty() ? "" : ", ") + std::string(name);
+    if (!names.empty())
+        text += "in the background, with what the others leave (nice 19): " + names + "\n\n";
+    return text + columns(tasks) + "\n" + columns(processors);
+}
+
+// Each app and each path that has missed deadlines, with how many of all.
+inline std::string missed_deadlines()
+{
+    std::string found;
+    const auto add = [&](const std::string &name, const Latencies &of) {
+        if (of.misses)
+            found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
+                     std::to_string(of.count);
+    };
+    for (const App *app : App::all) {
+        add(app->name, app->latencies);
+        for (const Path *path : app->paths)
+            add(ends_of(*path), path->latencies);
+    }
+    return found;
+}
+
+// -- the trace -----------------------------------------------------------------------------------
+// Everything as JSON for Perfetto and Chrome: a lane for each worker, and a process for each app.
+inline std::string trace(const About &about)
+{
+    constexpr int RUNNING = 1, APPS = 3;
+    std::string events;
+    const auto add = [&](const std::string &event) {
+        events += (events.empty() ? "\n{" : ",\n{") + event + "}";
+    };
+    const auto named = [&](const char *what, int process, size_t lane, const std::string &name) {
+        add(format(
+                "\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": %zu, \"args\": {\"name\": ",
+                what, process, lane) +
+            json(name) + "}");
+    };
+    const auto at = [](const char *name, ns time) {
+        return format(", \"%s\": %.3f", name, double(time - run.begin) / 1e3);
+    };
+    const auto app_process = [](const App &app) {
+        return static_cast<int>(
+            APPS + (std::find(App::all.begin(), App::all.end(), &app) - App::all.begin()));
+    };
+    named("process_name", RUNNING, 0, about.name);
+    for (const App *app : App::all)
+        named("process_name", app_process(*app), 0, std::string(app->name) + ": frames");
+    size_t lost = 0;
+    for (size_t lane = 1; lane <= run.workers.size(); lane++) {
+        const Worker &worker = *run.workers[lane - 1];
+        named("thread_name", RUNNING, lane, worker.processor);
+        lost += worker.tracer.lost;
+        for (size_t i = 0; i < worker.tracer.count; i++) {
+            const Tracer::Event &e = worker.tracer.events[i];
+            const std::string where = format("\"pid\": %d, \"tid\": %zu", RUNNING, lane);
+            const std::string firing =
+                format(", \"firing\": %lld", static_cast<long long>(e.number));
+            if (e.kind == Tracer::FIRING) {
+                const Task &task = *static_cast<const Task *>(e.what);
+                add("\"ph\": \"X\", \"name\": " + json(task.name) + ", " + where +
+                    at("ts", e.begin) +
+                    format(", \"dur\": %.3f, \"args\": {\"frame\": %lld",
+                           double(e.end - e.begin) / 1e3,
+                           static_cast<long long>(e.number / task.firings)) +
+                    firing + "}");
+            } else if (e.kind == Tracer::RELEASE) {
+                const Task &task = *static_cast<const Task *>(e.what);
+                add("\"ph\": \"i\", \"s\": \"t\", \"name\": \"release\", " + where +
+                    at("ts", e.begin) + ", \"args\": {\"task\": " + json(task.name) + firing + "}");
+            } else if (e.kind == Tracer::FRAME) {
+                const App &app = *static_cast<const App *>(e.what);
+                const std::string one =
+                    format("\"cat\": \"frame\", \"name\": \"frame\", \"pid\": %d, \"tid\": 0, "
+                           "\"id\": ",
+                           app_process(app)) +
+                    json(format("%s %lld", app.name, static_cast<long long>(e.number)));
+                const std::string which =
+                    "\"app\": " + json(app.name) +
+                    format(", \"frame\": %lld", static_cast<long long>(e.number));
+                add("\"ph\": \"b\", " + one + at("ts", e.begin) + ", \"args\": {" + which + "}");
+                add("\"ph\": \"e\", " + one + at("ts", e.end));
+                if (app.latencies.deadline >= 0 && e.end - e.begin > app.latencies.deadline)
+                    add(format("\"ph\": \"i\", \"s\": \"p\", \"name\": \"deadline missed\", "
+                               "\"pid\": %d, \"tid\": 0",
+                               app_process(app)) +
+                        at("ts", e.end) + ", \"args\": {" + which +
+                        format(", \"late_us\": %.3f}",
+                               double(e.end - e.begin - app.latencies.deadline) / 1e3));
+            } else {
+                const Path &path = *static_cast<const Path *>(e.what);
+                add(format("\"ph\": \"i\", \"s\": \"p\", \"name\": \"deadline missed\", \"pid\": "
+                           "%d, \"tid\": 0",
+                           app_process(path.sink.app)) +
+                    at("ts", e.end) + ", \"args\": {\"app\": " + json(path.sink.app.name) +
+                    ", \"kind\": \"path\", \"source\": " + json(path.source.name) +
+                    ", \"task\": " + json(path.sink.name) + firing +
+                    format(", \"frame\": %lld, \"latency_us\": %.3f}",
+                           static_cast<long long>(e.number / path.sink.firings),
+                           double(e.end - e.begin) / 1e3));
+            }
+        }
+    }
+    if (lost)
+        Run::complain(
+            format("the trace lacks %zu events: --trace-frames keeps some of the frames", lost));
+    const std::string end = traced.end == FOREVER ? "null" : std::to_string(traced.end);
+    return "{\"traceEvents\": [" + events +
+           "],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"build\": " + build_of() +
+           ", \"first_frame\": " + std::to_string(traced.first) + ", \"end_frame\": " + end +
+           "}}\n";
+}
+
+}  // namespace flow

@@ -1,0 +1,115 @@
+// What threads of a run do beside firing: they tell, stop, fail, and say what they wait for.
+#pragma once
+#include "text.hpp"
+#include "worker.hpp"
+
+namespace flow
+{
+
+std::string Failure::text() const
+{
+    if (!task)
+        return reason;
+    const std::string at = firing < 0 ? "" : " at firing " + std::to_string(firing);
+    return std::string("app ") + task->app.name + ", task " + task->name + " failed" + at + ": " +
+           reason;
+}
+
+void Run::complain(const std::string &text)
+{
+    const std::string line = "flowc: " + text + "\n";
+    (void)!write(2, line.data(), line.size());
+}
+
+void Run::say(const std::string &text)
+{
+    pthread_mutex_lock(&telling);
+    const bool fresh = std::find(told.begin(), told.end(), text) == told.end();
+    if (fresh)
+        told.push_back(text);
+    pthread_mutex_unlock(&telling);
+    if (fresh)
+        complain(text);
+}
+
+void Run::stir()
+{
+    for (Bell *bell : Bell::all)
+        bell->ring();
+}
+
+void Run::stop()
+{
+    stopping = true;
+    for (App *app : App::all)
+        app->until = 0;
+    stir();
+}
+
+void Run::fail(Failure why)
+{
+    if (!failed.exchange(true))
+        failure = std::move(why);
+    stop();
+}
+
+void Run::end_stray(const Task &task, int64_t firing)
+{
+    complain(Failure{&task, firing,
+                     "a process that it has forked has come back from there, and is ended: let it"
+                     " end with _exit"}
+                 .text());
+    _exit(1);
+}
+
+void Worker::work()
+{
+    for (int64_t r = 0; !run.stopping.load(relaxed); r++) {
+        bool left = false;
+        for (const Turn &turn : turns)
+            left |= r * turn.iterations - turn.behind < turn.app->until.load(relaxed);
+        if (!left)
+            break;
+        round(*this, r);
+    }
+}
+
+bool Worker::failed(Task &task, int64_t firing, int status)
+{
+    task.fired--;
+    if (status == END && task.source) {
+        task.app.end_at(firing / task.firings);
+        run.stir();
+        return false;
+    }
+    run.fail({&task, firing, task.code.failed(status)});
+    return false;
+}
+
+std::string Worker::doing() const
+{
+    const int64_t task = line->task;
+    if (task)
+        return std::string(processor) + " is in " + Task::all[task - 1]->name + ", firing " +
+               std::to_string(line->firing);
+    const Between *at = waiting;
+    if (!at)
+        return "";
+    const char *what = waits_for;
+    if (!strcmp(what, "space"))
+        return std::string(at->source) + " waits for space from " + at->destination;
+    return std::string(at->destination) + " waits for " + what + " from " + at->source;
+}
+
+inline std::string who_waits()
+{
+    std::string found;
+    for (const Worker *worker : run.workers) {
+        const std::string doing = worker->doing();
+        if (!doing.empty())
+            found += (found.empty() ? "" : "; ") + doing;
+    }
+    return found.empty() ? "no worker waits" : found;
+}
+
+}  // namespace flow

@@ -1,0 +1,226 @@
+// The supervisor of a program: the process that was started, which stays behind while the program
+// goes on in a child of it. It passes signals on, and names the task where the program cannot do so
+// any more: C code has crashed it, has left with `exit`, or does not come back.
+#pragma once
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <functional>
+
+#include "worker.hpp"
+
+namespace flow
+{
+
+constexpr double TICK = 0.25;  // seconds between two looks at the program
+constexpr double HEED = 5.0;   // that it gets after a signal, and after another one
+constexpr double HEED_AGAIN = 1.0;
+constexpr double SAME_SIGNAL = 0.15;  // two signals within this time are one
+constexpr double SILENT = 10.0;       // without a sign of life, after which it is said
+constexpr double STARTS = 5.0;        // the same for a start
+constexpr double ASLEEP = 1.0;        // a gap between two looks: the process was suspended
+
+inline std::string how_it_ended(int status)
+{
+    if (status >= 0)
+        return "exited with status " + std::to_string(status);
+    const char *const name = sigabbrev_np(-status), *const words = strsignal(-status);
+    return std::string("was ended by ") +
+           (name ? "SIG" + std::string(name) : "signal " + std::to_string(-status)) + " (" +
+           (words ? words : "no description") + ")";
+}
+
+class Supervisor
+{
+    Cells &cells;
+    const double watchdog;
+    const pid_t child;
+    const std::function<void(const Failure &, int)> on_failure;
+    int64_t beats = -1;
+    ns life = now(), looked = now(), asked = 0;
+    int words = 0, unheeded = 0, ends = 0, first_end = 0;
+    uint64_t came = 0;
+
+    struct Inside {
+        const Task *task;
+        int64_t firing;
+    };
+    static double since(ns time) { return double(now() - time) / 1e9; }
+
+    // The tasks whose code ran last, with the numbers of their firings.
+    std::vector<Inside> inside() const
+    {
+        std::vector<Inside> found;
+        const int64_t crashed = cells.crashed;
+        if (cells.lines[0].task)
+            return {{Task::all[cells.lines[0].task - 1], -1}};
+        for (size_t i = 1; i <= run.workers.size(); i++) {
+            const Line &line = cells.lines[i];
+            if (line.task && (!crashed || crashed == static_cast<int64_t>(i) + 1))
+                found.push_back({Task::all[line.task - 1], line.firing});
+        }
+        return found;
+    }
+    Failure failure(const std::string &why) const
+    {
+        const int64_t phase = cells.phase;
+        const std::string reason = (phase == STARTING  ? "cannot start: "
+                                    : phase == CLOSING ? "close: "
+                                                       : "") +
+                                   why;
+        const std::vector<Inside> found = inside();
+        if (found.size() == 1)
+            return {found[0].task, found[0].firing, reason};
+        if (found.empty())
+            return {nullptr, -1, "the program failed outside of its tasks: " + reason};
+        return {nullptr, -1, "one of " + names(found) + " failed: " + reason};
+    }
+    static std::string names(const std::vector<Inside> &found)
+    {
+        std::string text;
+        for (const Inside &one : found)
+            text += (text.empty() ? "" : ", ") + std::string(one.task->name) +
+                    (one.firing < 0 ? "" : " (firing " + std::to_string(one.firing) + ")");
+        return text;
+    }
+    int tell(const Failure &why, int status) const
+    {
+        Run::complain(why.text());
+        on_failure(why, status);
+        return status;
+    }
+    void hand_on(int number, bool by_a_process)
+    {
+        came |= UINT64_C(1) << number;
+        if (number == SIGINT || number == SIGTERM) {
+            const bool again = asked && since(asked) < SAME_SIGNAL;
+            asked = now();
+            if (again)
+                return;
+            if (!ends++)
+                first_end = number;
+            unheeded++;
+            beats = cells.beats;
+            cells.asked++;
+            kill(child, number);
+        } else if (by_a_process) {
+            kill(child, number);
+        }
+    }
+    // Why the program has to be ended, if it has to be.
+    std::string stuck()
+    {
+        const bool suspended = since(looked) > ASLEEP;
+        looked = now();
+        if (cells.beats != beats || suspended) {
+            unheeded = cells.beats != beats ? 0 : unheeded;
+            beats = cells.beats;
+            life = now();
+            words = 0;
+        }
+        const double silent = since(life);
+        if (unheeded) {
+            const double patience = unheeded == 1 ? HEED : HEED_AGAIN;
+            if (std::min(silent, since(asked)) > patience)
+                return format("did not return within %.0f s of a signal", patience);
+        } else if (cells.phase != IDLE) {
+            if (watchdog > 0 && silent > watchdog)
+                return format("did not return for %.0f s (see --watchdog)", silent);
+            const bool starts = cells.phase == STARTING;
+            if (silent > (starts ? STARTS * (1 + words) : SILENT * (1 << words))) {
+                words++;
+                const std::string named = names(inside());
+                Run::complain(format("no sign of life for %.0f s: ", silent) +
+                              (named.empty() ? "the program" : named) + " is " +
+                              (starts                   ? "starting"
+                               : cells.phase == CLOSING ? "closing"
+                                                        : "in a firing"));
+            }
+        }
+        return "";
+    }
+
+public:
+    Supervisor(Cells &cells, double watchdog, pid_t child,
+               std::function<void(const Failure &, int)> on_failure)
+        : cells(cells), watchdog(watchdog), child(child), on_failure(std::move(on_failure))
+    {
+    }
+    // Wait for the end of the program; the status to exit with.
+    int until_over(const sigset_t &heard)
+    {
+        for (;;) {
+            const timespec tick{0, static_cast<long>(TICK * 1e9)};
+            siginfo_t news;
+            const int number = sigtimedwait(&heard, &news, &tick);
+            if (number > 0 && number != SIGCHLD)
+                hand_on(number, news.si_code <= 0);
+            int status;
+            if (waitpid(child, &status, WNOHANG) == child) {
+                const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+                if (code >= 0 && cells.left)
+                    return code ? code : static_cast<int>(cells.left - 1);
+                if (code < 0 && (came >> -code & 1))
+                    return 128 - code;
+                return tell(failure("its process " + how_it_ended(code)), 1);
+            }
+            const std::string reason = stuck();
+            if (!reason.empty()) {
+                kill(child, SIGKILL);
+                waitpid(child, &status, 0);
+                return tell(failure(reason), unheeded ? 128 + first_end : 1);
+            }
+        }
+    }
+};
+
+// The thread that has crashed says so; then the signal does what it always does.
+inline thread_local int64_t own_line = 0;
+
+inline void crashed(int number)
+{
+    run.cells->crashed = 1 + own_line;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+// Fork, and return in the child, which has to end with its parent. The parent waits for it and
+// exits.
+inline void supervise(double watchdog, std::function<void(const Failure &, int)> on_failure)
+{
+    sigset_t heard;
+    sigemptyset(&heard);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD})
+        sigaddset(&heard, number);
+    sigset_t before;
+    sigprocmask(SIG_BLOCK, &heard, &before);
+    run.cells->beats++;
+    fflush(nullptr);
+    const pid_t parent = getpid(), child = fork();
+    if (child) {
+        const int nothing = open("/dev/null", O_RDWR);
+        dup2(nothing, 0);
+        dup2(nothing, 1);
+        if (child < 0)
+            Run::complain(std::string("cannot start: ") + strerror(errno));
+        _exit(
+            child < 0
+                ? 1
+                : Supervisor(*run.cells, watchdog, child, std::move(on_failure)).until_over(heard));
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_atfork(nullptr, nullptr, [] { run.strayed = true; });
+    if (getppid() != parent)
+        _exit(1);
+    // SIGINT and SIGTERM wait until the main thread asks for them; the others are for the tasks.
+    sigaddset(&before, SIGINT);
+    sigaddset(&before, SIGTERM);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    struct sigaction crash = {};
+    crash.sa_handler = crashed;
+    crash.sa_flags = SA_ONSTACK;
+    for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+        sigaction(number, &crash, nullptr);
+}
+
+}  // namespace flow

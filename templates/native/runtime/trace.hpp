@@ -1,0 +1,63 @@
+// What a worker notes for a trace, in memory that is there before the program begins.
+#pragma once
+#include "graph.hpp"
+
+namespace flow
+{
+
+// Frames of each app that a trace has: from the first to the one before the end.
+struct Traced {
+    bool wanted = false;
+    int64_t first = 0, end = FOREVER;
+
+    bool has(int64_t frame) const { return wanted && frame >= first && frame < end; }
+};
+
+inline Traced traced;
+
+class Tracer
+{
+public:
+    enum Kind : int64_t { FIRING, RELEASE, FRAME, LATE };
+    struct Event {
+        Kind kind;
+        const void *what;  // a task, an app, or a path
+        int64_t number;
+        ns begin, end;
+    };
+    static constexpr size_t MOST = 200000;
+    Event *events = nullptr;
+    size_t count = 0, lost = 0;
+
+    void reserve() { events = static_cast<Event *>(calloc(MOST, sizeof(Event))); }
+    void firing(const Task &task, int64_t firing, ns begin, ns end)
+    {
+        note(firing / task.firings, {FIRING, &task, firing, begin, end});
+    }
+    void release(const Task &task, int64_t firing, ns time)
+    {
+        note(firing / task.firings, {RELEASE, &task, firing, time, time});
+    }
+    void frame(const App &app, int64_t k, ns begin, ns end)
+    {
+        note(k, {FRAME, &app, k, begin, end});
+    }
+    void path(const Path &path, int64_t firing, ns latency, ns end)
+    {
+        if (path.latencies.deadline >= 0 && latency > path.latencies.deadline)
+            note(firing / path.sink.firings, {LATE, &path, firing, end - latency, end});
+    }
+
+private:
+    void note(int64_t frame, const Event &event)
+    {
+        if (__builtin_expect(!traced.has(frame), 1))
+            return;
+        if (count < MOST)
+            events[count++] = event;
+        else
+            lost++;
+    }
+};
+
+}  // namespace flow

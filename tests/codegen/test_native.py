@@ -1,0 +1,434 @@
+"""Programs in C++: what they compute, how they end, and what they say.
+
+A few programs are built, each is run many times. Needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import flowc
+import pytest
+from flowc.codegen.native.files import native_files
+from flowc.driver.execute.native import record_native, records
+from flowc.driver.execute.run import test as run_harness
+from flowc.driver.plan.program import deployment
+from flowc.driver.text.check import prepare
+
+from builds import HANGS, ROOT
+from limits import next_line
+from native_texts import draw
+
+pytestmark = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
+)
+GOLDEN = ROOT / "tests/golden/faults.main.cpp"
+REWRITE = bool(os.environ.get("FLOWC_REWRITE_GOLDEN"))
+TEXT = ROOT / "tests/support/native"
+#: Random texts; more of them where that is asked for.
+SEEDS = range(int(os.environ.get("FLOWC_FUZZ", "0")) // 100 or 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_in_a_hurry() -> Iterator[None]:
+    """Compilers take most of the time of these tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CXXFLAGS", "-O0")
+        yield
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program whose tasks fail as they are told."""
+    folder = tmp_path_factory.mktemp("faults")
+    shutil.copytree(TEXT, folder / "text")
+    text = folder / "text/faults.flow"
+    flowc.build(text, folder / "build", platform="two", native=True, measure=False)
+    return folder / "build"
+
+
+def start(build: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [build / "main", *words],
+        cwd="/",
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,  # lines that are read here take nothing from what follows
+    )
+
+
+def ended(child: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    """Its exit status, and what it prints until then."""
+    out, said = child.communicate(timeout=HANGS)
+    return child.returncode, out.decode(), said.decode()
+
+
+def run(build: Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    """Its exit status, and what it prints."""
+    return ended(start(build, *words, **variables))
+
+
+def reported(build: Path, file: Path, *words: str, **variables: str) -> tuple[int, dict[str, Any]]:
+    status, _, said = run(build, "--quiet", "--report", str(file), *words, **variables)
+    assert file.exists(), said
+    return status, json.loads(file.read_text())
+
+
+# -- what it computes ------------------------------------------------------------------------------
+def test_main_cpp_is_as_expected() -> None:
+    valid = prepare(TEXT / "faults.flow", platform="two").require()
+    _, deployed, _, _ = deployment(valid, None, measure=False)
+    made = native_files(deployed)["main.cpp"]
+    assert isinstance(made, bytes)
+    if REWRITE:
+        GOLDEN.write_bytes(made)
+    assert made.decode() == GOLDEN.read_text()
+    assert native_files(deployed)["main.cpp"] == made
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build of a random text, which agrees with the sequential reference."""
+    folder = tmp_path_factory.mktemp("drawn")
+    text, code = draw(request.param)
+    (folder / "app.flow").write_text(text)
+    (folder / "app.c").write_text(code)
+    tested = run_harness(
+        folder / "app.flow",
+        folder / "build",
+        platform="board",
+        native=True,
+        measure=False,
+        quiet=True,
+    )
+    assert tested.status == 0, tested.tests
+    assert len(tested.tests) == 16  # four of each app
+    return folder / "build"
+
+
+def test_random_texts_equal_the_reference(drawn: Path) -> None:
+    assert (drawn / "main").exists()
+
+
+def planted(text: str) -> Iterator[tuple[str, str]]:
+    """Texts of main.cpp with a mistake in each, and what it is."""
+    places = {
+        "an offset": r"(const \w+ \*const i\d = t?\w*::\w+(?: \+ \d+)?)( \+ \d+ \* i)?;",
+        "zeroed outputs": r"memset\((o\d), 0, ",
+    }
+    changes = {
+        "an offset": r"\1\2 + 1;",
+        "zeroed outputs": r"memset(\1, 1, ",
+    }
+    for what, place in places.items():
+        if re.search(place, text):
+            yield what, re.sub(place, changes[what], text)
+
+
+def test_planted_mistakes_are_found(drawn: Path, tmp_path: Path) -> None:
+    text = (drawn / "main.cpp").read_text()
+    for number, (what, changed) in enumerate(planted(text)):
+        (drawn / "main.cpp").write_text(changed)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if record_native(drawn, None, folder, silent=True):
+            continue  # a task has seen it
+        done = subprocess.run(
+            [sys.executable, "-m", "unittest", "discover", "-s", "tests"],
+            cwd=drawn,
+            env={**os.environ, "FLOWC_RECORDED": str(folder)},
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
+            check=False,
+        )
+        assert done.returncode != 0 and "Mismatched elements" in done.stderr, what
+    (drawn / "main.cpp").write_text(text)
+
+
+CROSS = {
+    "CC": "aarch64-linux-gnu-gcc",
+    "CXX": "aarch64-linux-gnu-g++",
+    "OBJCOPY": "aarch64-linux-gnu-objcopy",
+    "LD": "aarch64-linux-gnu-ld",
+    "CXXFLAGS": "-O0 -static",
+}
+QEMU = "qemu-aarch64-static"
+
+
+@pytest.mark.skipif(
+    not (shutil.which(CROSS["CXX"]) and shutil.which(QEMU)),
+    reason="no compiler for aarch64, or no qemu: apt install g++-aarch64-linux-gnu qemu-user-static",
+)
+def test_another_machine_computes_the_same(drawn: Path, tmp_path: Path) -> None:
+    """Its build.sh compiles for aarch64; every firing there reads and makes what it does here."""
+    other = tmp_path / "other"
+    shutil.copytree(drawn, other)
+    for words in ([], ["-DFLOWC_RECORD", "-o", "recorder"]):
+        command = ["sh", "build.sh", *words]
+        subprocess.run(command, cwd=other, env={**os.environ, **CROSS}, check=True, timeout=HANGS)
+    command = ["sh", "build.sh", "-DFLOWC_RECORD", "-o", str(tmp_path / "recorder")]
+    subprocess.run(command, cwd=drawn, check=True, timeout=HANGS)
+    recorded = []
+    for run_it in ([str(tmp_path / "recorder")], [QEMU, str(other / "recorder")]):
+        variables = {**os.environ, "FLOWC_RECORD": str(tmp_path / "raw")}
+        command = [*run_it, "--frames", "10", "--full-speed", "--quiet"]
+        subprocess.run(command, env=variables, check=True, timeout=HANGS)
+        with open(tmp_path / "raw", "rb") as stream:
+            recorded.append(sorted(records(stream)))
+    assert recorded[0] == recorded[1] and len(recorded[0]) > 100
+
+
+# -- how it ends -----------------------------------------------------------------------------------
+def test_it_ends_with_its_stream_and_closes_its_tasks(faults: Path) -> None:
+    status, out, said = run(faults, "--full-speed", "--quiet", LAST="4")
+    assert (status, out, said) == (0, "0\n1\n3\n6\n", "closed\n")
+
+
+ENDS = {
+    1: "returned 3: no signal",
+    2: "its process was ended by SIGSEGV (Segmentation fault)",
+    3: "its process exited with status 0",
+    4: "did not return for 1 s (see --watchdog); A.show waits for data from A.twice; core[1] is in"
+    " A.step, firing 5",
+    5: "threw no luck with home",
+    6: "returned FLOWC_END; only a source may end the stream",
+    7: "its process was ended by SIGABRT (Aborted)",
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_a_failure_is_named(faults: Path, tmp_path: Path, what: int) -> None:
+    words = ["--set", f"A.step.what={what}", "--watchdog", "1", "--full-speed"]
+    file = tmp_path / "report.json"
+    status, out, said = run(faults, *words, "--quiet", "--report", str(file))
+    reason = ENDS[what] if what in (2, 3, 4, 5, 7) else f"step {ENDS[what]}"
+    assert said.splitlines()[-1] == f"flowc: app A, task A.step failed at firing 5: {reason}"
+    numbers = [line for line in out.splitlines() if line.isdigit()]
+    assert (status, numbers) == (1, ["0", "1", "3", "6", "10"])  # no gap, and in order
+    document = json.loads(file.read_text())
+    place = {"app": "A", "task": "A.step", "firing": 5}
+    assert document["failure"] == {**place, "reason": reason}
+    assert document["status"] == 1
+
+
+def test_a_task_that_does_not_start_is_named(faults: Path) -> None:
+    status, _, said = run(faults, NO_MEMORY="1")
+    assert status == 1
+    assert "app A, task A.count failed: cannot start: count_init returned NULL\n" in said
+
+
+def test_a_process_that_a_task_forks_is_no_second_program(faults: Path) -> None:
+    words = ["--set", "A.step.what=8", "--full-speed", "--quiet", "--frames", "8"]
+    status, out, said = run(faults, *words)
+    assert (status, out) == (0, "0\n1\n3\n6\n10\n15\n21\n28\n")
+    assert "a process that it has forked has come back from there, and is ended" in said
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "| true"])
+def test_it_runs_with_any_of_its_streams_closed(faults: Path, closed: str) -> None:
+    command = f"set -o pipefail; LAST=9 {faults}/main --full-speed {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=HANGS, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_is_a_failure(faults: Path) -> None:
+    command = f"LAST=4 {faults}/main --full-speed > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=HANGS, check=False)
+    assert done.returncode == 1
+    assert b"flowc: cannot write to standard output: No space left on device\n" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_after_the_frames_in_flight(faults: Path, number: int) -> None:
+    child = start(faults)
+    first = next_line(child)
+    child.send_signal(number)
+    status, out, said = ended(child)
+    assert status == 128 + number, said
+    numbers = [int(line) for line in out.splitlines() if line.isdigit()]
+    assert [int(first), *numbers] == [n * (n + 1) // 2 for n in range(len(numbers) + 1)]
+    assert "A.count  " in out and "closed\n" in said
+    frames = re.search(r"^A +(\d+) ", out, re.MULTILINE)
+    assert frames is not None and int(frames[1]) == len(numbers) + 1
+
+
+def test_a_source_that_waits_does_not_hold_up_the_end(faults: Path) -> None:
+    child = start(faults, WAITS="3")
+    assert [next_line(child) for _ in range(2)] == [b"0\n", b"1\n"]
+    child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    assert status == 143, said
+
+
+def test_a_task_that_hangs_is_named_at_the_end(faults: Path) -> None:
+    child = start(faults, "--full-speed", "--quiet", "--set", "A.step.what=4")
+    while next_line(child) != b"hangs\n":
+        pass
+    child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    assert status == 143
+    assert "flowc: frames in flight did not end; " in said
+    assert "core[1] is in A.step, firing 5" in said
+
+
+# -- options ---------------------------------------------------------------------------------------
+def test_mistakes_in_parameters_are_told_at_once(faults: Path) -> None:
+    given = ["A.step.wat=1", "A.show.gain=much", "A.show.on=yes", "A.step.what=1.5", "B.x.y=1"]
+    words = [word for text in given for word in ("--set", text)]
+    status, out, said = run(faults, *words, FLOWC_SET="A.step.what")
+    assert (status, out) == (2, "")
+    assert said == (
+        "flowc: FLOWC_SET A.step.what: write App.task.parameter=value\n"
+        "flowc: --set A.step.wat=1: task A.step has no parameter wat\n"
+        "flowc: --set A.show.gain=much: a float is needed, such as 0.5\n"
+        "flowc: --set A.show.on=yes: a bool is needed: true or false\n"
+        "flowc: --set A.step.what=1.5: an int is needed, such as 3\n"
+        "flowc: --set B.x.y=1: there is no app B\n"
+        "flowc: parameters that can be set: A.step.what (int, 0), A.step.at (string, 'home'),"
+        " A.show.what (int, 0), A.show.gain (float, 0.5), A.show.on (bool, true)\n"
+    )
+
+
+@pytest.mark.parametrize("word", ["--twin", "--frames=-1", "--watchdog=x", "--frames", "x"])
+def test_wrong_options_are_refused(faults: Path, word: str) -> None:
+    status, _, said = run(faults, word)
+    assert status == 2 and said.startswith("usage: main ")
+
+
+def test_a_report_that_cannot_be_written_stops_it_before_it_begins(faults: Path) -> None:
+    status, out, said = run(faults, "--report", "/no/such/folder/report.json")
+    assert (status, out) == (1, "")
+    assert said == "flowc: cannot write /no/such/folder/report.json: No such file or directory\n"
+
+
+def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
+    status, document = reported(faults, tmp_path / "r.json", "--frames", "20", "--fail-on-miss")
+    assert status == document["status"] == 1
+    assert document["apps"]["A"]["deadline_misses"] == document["apps"]["A"]["frames"] == 20
+    status, out, said = run(faults, "--frames", "20")
+    assert status == 0 and "core[1]" in out
+    assert "flowc: warning: deadlines were missed: A 20 of 20; --fail-on-miss makes it" in said
+    status, document = reported(
+        faults, tmp_path / "s.json", "--frames", "20", "--fail-on-miss", "--full-speed"
+    )
+    assert status == 0 and document["apps"]["A"]["deadline_misses"] == 0
+
+
+def test_real_time_is_asked_of_the_system(faults: Path) -> None:
+    child = start(faults, "--real-time", "--quiet", WAITS="3")
+    assert next_line(child) == b"0\n"
+    policies = set()
+    for own in Path("/proc").glob(f"{child.pid}/task/*/children"):
+        for pid in own.read_text().split():
+            tasks = Path(f"/proc/{pid}/task").iterdir()
+            policies |= {os.sched_getscheduler(int(task.name)) for task in tasks}
+    child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    assert status == 143
+    refused = "fixed priorities are not in force ([Errno 1] Operation not permitted)" in said
+    assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO}, said
+
+
+# -- what it tells ---------------------------------------------------------------------------------
+def shape(document: Any) -> Any:
+    """What kinds of values are where; numbers of bins differ."""
+    if isinstance(document, dict):
+        return {name: shape(value) for name, value in document.items()}
+    if isinstance(document, list):
+        return [shape(value) for value in document[:1]]
+    return float if isinstance(document, int) else type(document)
+
+
+def test_its_report_is_that_of_the_program_in_python(faults: Path, tmp_path: Path) -> None:
+    words = ["--frames", "20", "--full-speed"]
+    _, document = reported(faults, tmp_path / "r.json", *words)
+    file = tmp_path / "python.json"
+    command = [sys.executable, faults / "main.py", "--quiet", "--report", file, *words]
+    subprocess.run(command, check=True, timeout=HANGS, capture_output=True)
+    expected = json.loads(file.read_text())
+    assert list(document) == list(expected)
+    assert shape(document["apps"]) == shape(expected["apps"])
+    assert document["build"] == expected["build"] is not None
+    for name, task in expected["tasks"].items():
+        for key in ("processor", "firings", "failed", "skipped"):
+            assert document["tasks"][name][key] == task[key]
+    assert {n: c["capacity"] for n, c in document["channels"].items()} == {
+        n: c["capacity"] for n, c in expected["channels"].items()
+    }
+    assert document["memory"].keys() == expected["memory"].keys()
+
+
+def test_a_trace_has_every_firing_and_frame(faults: Path, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    status, _, said = run(
+        faults, "--frames", "6", "--quiet", "--trace", str(file), "--trace-frames", "1:4"
+    )
+    assert status == 0, said
+    document = json.loads(file.read_text())
+    events = document["traceEvents"]
+    fired = [(e["name"], e["args"]["firing"]) for e in events if e["ph"] == "X"]
+    names = ("A.count", "A.step", "A.twice", "A.show")
+    assert sorted(fired) == sorted((name, firing) for name in names for firing in (1, 2, 3))
+    assert [e["args"]["frame"] for e in events if e["ph"] == "b"] == [1, 2, 3]
+    assert [e["name"] for e in events if e["name"] == "deadline missed"] == 3 * ["deadline missed"]
+    assert document["otherData"]["first_frame"] == 1 and document["otherData"]["end_frame"] == 4
+
+
+# -- networks --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def spotter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An example with a network on a core of its own, which agrees with the reference."""
+    folder = tmp_path_factory.mktemp("spotter")
+    for name in ("native.flow", "spotter.c", "mel.c", "sound.wav", "spotter.onnx"):
+        shutil.copy(ROOT / "examples/spotter" / name, folder)
+    tested = run_harness(
+        folder / "native.flow",
+        folder / "build",
+        platform="two",
+        native=True,
+        measure=False,
+        quiet=True,
+    )
+    assert tested.status == 0, tested.tests
+    return folder / "build"
+
+
+def test_a_network_finds_the_words_of_a_sound(spotter: Path) -> None:
+    status, out, said = run(spotter, "--full-speed", "--quiet")
+    assert status == 0, said
+    words = [line.split()[2] for line in out.splitlines()[:-1]]
+    assert words == ["up", "down", "tone", "hiss", "down", "up", "hiss", "tone", "tone", "up"]
+    assert out.splitlines()[-1] == "10 events in 108 decisions"
+
+
+def test_a_missing_library_or_network_is_named(spotter: Path, tmp_path: Path) -> None:
+    status, _, said = run(spotter, FLOWC_ONNXRUNTIME="/no/such/library.so")
+    assert status == 1
+    assert "task Spotter.words failed: cannot start: ONNX Runtime is missing (" in said
+    assert "put libonnxruntime.so.1 into lib/ beside the program, or name it in FLOWC_ONN" in said
+    shutil.copytree(spotter, tmp_path / "copy")
+    (tmp_path / "copy/networks/spotter.onnx").write_bytes(b"no network")
+    status, _, said = run(tmp_path / "copy")
+    assert status == 1
+    assert "cannot start: ONNX Runtime refuses spotter.onnx: " in said
+
+
+def test_slots_of_onnx_runtime_are_those_of_its_header() -> None:
+    """tests/data/onnxruntime/slots.txt has the names in the order of the header's struct."""
+    listed = (ROOT / "tests/data/onnxruntime/slots.txt").read_text().splitlines()[1:]
+    source = (ROOT / "templates/native/runtime/network.cpp").read_text()
+    slots = re.findall(r"^    (\w+) = (\d+),$", source, re.MULTILINE)
+    assert len(slots) > 10
+    assert [listed[int(number)] for _, number in slots] == [name for name, _ in slots]
