@@ -126,6 +126,7 @@ def document(tasks: int, bars: int, lanes: int = 4) -> Document:
     )
     path = PathRow(
         "App",
+        "path",
         "",
         "",
         None,
