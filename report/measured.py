@@ -96,9 +96,10 @@ class RanState:
 @dataclass(slots=True)
 class Traced:
     """A trace: firings (lane, task, firing, number of firings, start, duration), releases, frames,
-    fills; all in ns."""
+    fills; all in ns. `began_unix_us`: when its clock was 0, in us since 1970."""
 
     build: str | None
+    began_unix_us: int | None = None
     firings: list[tuple[str, str, int, int, int, int]] = field(default_factory=list)
     releases: list[tuple[str, int]] = field(default_factory=list)
     frames: list[tuple[str, int, int, int, int]] = field(default_factory=list)
@@ -276,7 +277,12 @@ def _list(place: _Place) -> ListSeen:
 def read_trace(content: bytes) -> Traced:
     """The trace of a run. Raises ValueError."""
     top = _Place(parse_object(content), "")
-    reader = _TraceReader(Traced(top.get("otherData", {}).get("build", None).maybe_text()))
+    about = top.get("otherData", {})
+    began = about.get("began_unix_us", None)
+    made = Traced(
+        about.get("build", None).maybe_text(), None if began.value is None else began.whole()
+    )
+    reader = _TraceReader(made)
     for event in top.at("traceEvents").list():
         reader.take(event)
     return reader.traced()

@@ -8,11 +8,12 @@ import platform
 import signal
 import sys
 from functools import partial
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
+from .flight import FlightRecorder, kept_where
 from .lifecycle import Interrupted, execute
 from .options import SETTINGS, Mistake, RunOptions, frames_of, parsed, require_no_states
 from .parameters import give
@@ -163,12 +164,19 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         if options.trace_frames is not None:
             first, end = frames_of(options.trace_frames)
         run.tracer = Tracer(program, first, end, options.trace_bands)
+    recorder = None
+    if options.flight_recorder is not None:
+        recorder = run.tracer = _flight(program, options.flight_recorder)
     try:
         shows = _shows(options)
     except OSError as error:
         complain("cannot write to descriptor %s: %s" % (options.live, error.strerror))
         return 1
+    if recorder is not None:
+        shows.append(recorder)
     good = _executed(program, options, shows)
+    if recorder is not None:
+        recorder.finish(failed=not good)
     document = report(program, _status(program, options, good, received))
     delivered = True
     if trace is not None:
@@ -186,6 +194,22 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         complain("warning: deadlines were missed: %s; --fail-on-miss makes it a failure" % missed)
     status = _status(program, options, good, received)
     return status if delivered else status or 1
+
+
+def _flight(program: Program, asked: str) -> FlightRecorder:
+    """A flight recorder that says where it writes."""
+    seconds, path = kept_where(asked)
+
+    def write(events: Dict[str, Any]) -> None:
+        try:
+            written = _write(Output(path), events)
+        except OSError as error:
+            written = False
+            complain("cannot write %s: %s" % (path, error.strerror))
+        if written:
+            complain("the last %g s are in %s (flowc report --around)" % (seconds, path))
+
+    return FlightRecorder(program, seconds, write)
 
 
 def _output(path: Optional[str]) -> Optional[Output]:

@@ -79,6 +79,14 @@ def _option(
     )
 
 
+def flight(text: str) -> str:
+    """What a flight recorder keeps: `60s`, or `60s:FILE`. Raises ValueError."""
+    length = text.partition(":")[0]
+    if not length.endswith("s") or not 0.1 <= float(length[:-1]) <= 3600:
+        raise ValueError("no seconds")
+    return text
+
+
 class Mistake(Exception):
     """The program cannot be run so; the message says why."""
 
@@ -118,6 +126,13 @@ class RunOptions:
     )
     trace_bands: bool = _option(
         "units of bands of rows are in the trace, too", default=False, alone=True
+    )
+    flight_recorder: Optional[str] = _option(
+        "keep the last seconds of a trace, and write them when a deadline is missed or the program"
+        " fails (to flight-recorder.json)",
+        "60s[:FILE]",
+        parse=flight,
+        alone=True,
     )
     report_to: Optional[str] = _option(
         "write the measurements as JSON", "FILE", name="report", native=True
@@ -204,6 +219,8 @@ def flag(option: Any) -> str:
 
 def mistake(options: RunOptions) -> Optional[Tuple[str, str]]:
     """The option that does not go with the others, and why; None where all of them do."""
+    if options.trace is not None and options.flight_recorder is not None:
+        return "--flight-recorder", "--trace FILE has everything"
     if options.trace is not None:
         return None
     for name, given in (

@@ -7,7 +7,8 @@ lane for each unit of bands of rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
     from .bands import Note
@@ -24,22 +25,32 @@ class Tracer:
     """Collects events while the program runs; times are ns of one clock.
 
     Of each app it keeps the frames from `first` to `end` (that one excluded; None: all). `bands`:
-    what networks in bands of rows fire is in it, too.
+    what networks in bands of rows fire is in it, too. `kept` makes what holds events.
     """
 
     def __init__(
-        self, program: Program, first: int = 0, end: Optional[int] = None, bands: bool = False
+        self,
+        program: Program,
+        first: int = 0,
+        end: Optional[int] = None,
+        bands: bool = False,
+        kept: Callable[[], Any] = list,
     ) -> None:
         self._name, self._run = program.name, program.run
         self._first, self._end = first, end
         self._units: List[Tuple[str, int, List[Note]]] = []
         for task in program.tasks:
             task.code.traced = bands
-        self._firings: List[Tuple[str, Task, int, int, int, int]] = []
-        self._fills: List[Tuple[str, int, int]] = []
-        self._releases: List[Tuple[str, Task, int, int]] = []
-        self._frames: List[Tuple[App, int, int, int]] = []
-        self._late: List[Tuple[Path, int, int, int]] = []
+        #: Lane, task, firing, number of firings, start, end.
+        self._firings = kept()
+        #: Channel, tokens, time.
+        self._fills = kept()
+        #: Lane, task, firing, time.
+        self._releases = kept()
+        #: App, number, begin, end.
+        self._frames = kept()
+        #: Path, firing, latency, end.
+        self._late = kept()
 
     def _keeps(self, frame: int) -> bool:
         return frame >= self._first and (self._end is None or frame < self._end)
@@ -132,7 +143,9 @@ class Tracer:
             )
         events += self._of_frames(apps)
         events += self._arrows(lanes)
-        kept = {"first_frame": self._first, "end_frame": self._end}
+        # When the clock of the trace was 0.
+        began = time_ns() - (perf_counter_ns() - begin)
+        kept = {"first_frame": self._first, "end_frame": self._end, "began_unix_us": began // 1000}
         return {
             "traceEvents": events,
             "displayTimeUnit": "ms",

@@ -35,6 +35,7 @@ class ReportAnswer:
     document: Document
     diagnostics: tuple[Diagnostic, ...]
     status: int
+    traced: Traced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def report(
     if isinstance(run, RunFiles):
         run = _read_files(run, shown)
     document = DocumentRows(shown, Path(path), platform, run.ran, run.traced).document(compare)
-    return ReportAnswer(document, shown.diagnostics, run.status)
+    return ReportAnswer(document, shown.diagnostics, run.status, run.traced)
 
 
 def _read_files(files: RunFiles, shown: Shown) -> ReportedRun:
