@@ -98,6 +98,7 @@ def generated(folder: Path) -> Iterator[Case]:
         warnings.simplefilter("ignore")
         cases = collect_testcases(None)
     for case in cases:
+        assert case.model is not None and case.data_sets is not None
         model = folder / f"{case.name}.onnx"
         model.write_bytes(case.model.SerializeToString())
         inputs, outputs = _interface(case.model)
@@ -107,8 +108,8 @@ def generated(folder: Path) -> Iterator[Case]:
             "onnx.backend.test: expanded" if "expanded" in case.name else "onnx.backend.test: node",
             case.name,
             model,
-            dict(zip(inputs, given, strict=False)),
-            dict(zip(outputs, wanted, strict=True)),
+            dict(zip(inputs, map(_array, given), strict=False)),
+            dict(zip(outputs, map(_array, wanted), strict=True)),
             close=close,
         )
 
@@ -193,6 +194,13 @@ def of_scikit_learn(folder: Path) -> Iterator[Case]:
         place = folder / f"sklearn{number}.onnx"
         place.write_bytes(to_onnx(model, rows[:1]).SerializeToString())
         yield Case("scikit-learn by skl2onnx", name, place, {"X": rows[7:8]})
+
+
+def _array(value: Any) -> Any:
+    """A number of numpy, or onnx's form of a tensor, as an array."""
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _interface(model: Any) -> tuple[list[str], list[str]]:
@@ -412,7 +420,11 @@ def _reason(outcome: Outcome) -> str:
     """A fault without the names in it; of ONNX Runtime's its kind."""
     if outcome.how == "ONNX Runtime refuses":
         kind = re.search(r"\[ONNXRuntimeError\] : \d+ : (\w+)", outcome.why)
-        return f"by ONNX Runtime: {kind[1]}" if kind else "by ONNX Runtime, for its inputs"
+        return (
+            f"by ONNX Runtime: {kind[1]}"
+            if kind
+            else "by ONNX Runtime in Python: types without numpy's"
+        )
     return "`...`".join(outcome.why.split("`")[::2])[:MOST_SHOWN]
 
 

@@ -345,7 +345,9 @@ class NetworkBuilder:
         bare = [(port, type_) for port, type_ in clauses.typed_inputs() if not port.tensors]
         if not bare:
             return {}
-        chosen = self._match(clauses.side("in"), interface.inputs)
+        constants = set(map(constant_of, clauses.constants))
+        inputs = tuple(b for b in interface.inputs if b.name not in constants)
+        chosen = self._match(clauses.side("in"), inputs)
         shapes = {}
         for port, type_ in bare:
             for border in chosen[id(port)]:

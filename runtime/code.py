@@ -356,8 +356,7 @@ class Network(Code):
     """Inference with ONNX Runtime. `batch` firings are grouped into one run (first dimension).
 
     `threads` share the work of one inference; `spin` lets them wait actively for their next part.
-    `block` is the bytes that are planned for what lies between its layers. `library` has operators
-    of its own, which ONNX Runtime loads.
+    `block` bytes are planned for what lies between its layers; `library` has its own operators.
     """
 
     exact = False
@@ -374,14 +373,8 @@ class Network(Code):
         block: int = 0,
         library: str = "",
     ) -> None:
-        self.library = library
-        self.file, self.batch, self.threads, self.spin, self.block = (
-            file,
-            batch,
-            threads,
-            spin,
-            block,
-        )
+        self.file, self.library, self.batch, self.block = file, library, batch, block
+        self.threads, self.spin = threads, spin
         self._names, self._wanted = list(inputs), list(outputs)
         self._session: Any = None
         self._inputs: Sequence[Port] = ()
@@ -460,8 +453,7 @@ def session(path: str, threads: int, spin: bool, library: str = "") -> Any:
             options.register_custom_ops_library(library)
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        files = " with ".join(os.path.basename(name) for name in (path, library) if name)
-        raise TaskError("ONNX Runtime refuses %s: %s" % (files, error)) from error
+        raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(path), error)) from error
 
 
 def value_of(parameter: Optional[Any], home: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from ...model.files import scratch
 from ...model.json_reader import parse, read
 from .branches import without_constant_branches
-from .extract import LIMIT, needed
+from .extract import needed
 from .interface import CONTROL_FLOW
 
 #: Seconds of computing, and bytes of memory.
@@ -79,8 +79,6 @@ def _changed(request: Request) -> Any:
         model: Any = onnx.load(request.path)
     except Exception as error:  # weights in other files: onnx raises types of its own
         raise Refused(str(error)) from error
-    if model.ByteSize() > LIMIT:
-        raise Refused("it is larger than 2 GB")
     changed = bool(request.constants)
     if model.functions:
         try:

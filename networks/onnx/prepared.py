@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ...model.files import KEPT, make_folders, read_bytes, reason, replace_file, scratch
+from .extract import LIMIT
 from .fold import SECONDS, Request
 from .interface import LARGEST, NetworkError, NetworkInterface
 
@@ -59,6 +60,11 @@ def prepared(path: Path, look: NetworkInterface, wishes: Wishes, root: Path) -> 
     fold = bool(wishes.constants) or wishes.sizes or bool(look.one_piece)
     if not cut and not fold:
         return path
+    if _size(path, look) > LIMIT:
+        if cut or wishes.constants:
+            message = f"`{path.name}` is larger than 2 GB: it cannot be changed as the text asks"
+            raise NetworkError("F402", message, "export it as the text wants it")
+        return path
     request = Request(
         str(path.resolve()),
         dict(wishes.shapes),
@@ -84,6 +90,12 @@ def prepared(path: Path, look: NetworkInterface, wishes: Wishes, root: Path) -> 
                 message = f"cannot write `{place}`: {reason(error)}"
                 raise NetworkError("F605", message, "make its folder writable") from error
     return path if same else place
+
+
+def _size(path: Path, look: NetworkInterface) -> int:
+    """Bytes of a file with its weights outside of it."""
+    files = [path, *(path.parent / name for name in look.external)]
+    return sum(file.stat().st_size for file in files)
 
 
 def _versions() -> dict[str, str]:

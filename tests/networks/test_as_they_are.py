@@ -151,6 +151,13 @@ def test_a_constant_input_decides_branches(rate: int, write: Write, tmp_path: Pa
     assert seen(flow, tmp_path) == wanted
 
 
+def test_a_port_is_the_input_that_no_constant_is(write: Write, tmp_path: Path) -> None:
+    by_rate(tmp_path / "n.onnx")
+    flow = write(text("{ in frame: float32[1, 4]  in sr = 16000 }"), t_py=CODE)
+    (task,) = (t for t in flowc.load(flow).apps[0].tasks if t.network is not None)
+    assert task.network is not None and [t.name for t in task.network.inputs] == ["x"]
+
+
 def test_what_was_prepared_is_kept_and_the_file_stays(write: Write, tmp_path: Path) -> None:
     path = by_rate(tmp_path / "n.onnx")
     before = path.read_bytes()
@@ -302,6 +309,41 @@ def test_a_model_that_onnx_runtime_refuses_is_refused_with_its_reason(tmp_path: 
         prepared(path, look, wishes, tmp_path)
     assert raised.value.code == "F402" and "ONNX Runtime refuses" in raised.value.message
     assert not (tmp_path / ".flowc").exists()
+
+
+def test_what_is_too_large_to_change_stays_as_it_is(tmp_path: Path) -> None:
+    path = by_rate(tmp_path / "n.onnx")
+    model = onnx.load(path)
+    whole = np.zeros(1 << 10, np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(whole, "beside"))
+    onnx.save_model(model, path, save_as_external_data=True, location="w.bin", size_threshold=1024)
+    with (tmp_path / "w.bin").open("r+b") as weights:
+        weights.truncate((1 << 31) + 4096)  # on paper: nothing is written
+    look = read_network(path, {}, None)
+    assert look.external == ("w.bin",)
+    shapes = {"x": (1, 4)}
+    assert prepared(path, look, Wishes(shapes, {}, frozenset()), tmp_path) == path
+    with pytest.raises(NetworkError) as raised:
+        prepared(path, look, Wishes(shapes, {"sr": ("16000",)}, frozenset()), tmp_path)
+    assert raised.value.code == "F402" and "larger than 2 GB" in raised.value.message
+
+
+def test_what_a_loop_reads_from_outside_stays(tmp_path: Path) -> None:
+    path = counting(tmp_path / "n.onnx")
+    model = onnx.load(path)
+    (loop,) = model.graph.node
+    body = loop.attribute[0].g
+    body.node[0].input[1] = "outside"
+    model.graph.node.insert(0, N("Neg", ["x"], ["outside"]))
+    model.graph.output.append(value("word", [1], TensorProto.STRING))
+    word = helper.make_tensor("w", TensorProto.STRING, [1], [b"a"])
+    model.graph.node.append(N("Constant", [], ["word"], value=word))
+    onnx.save(model, path)
+    look = read_network(path, {}, None)
+    made = prepared(path, look, Wishes({"x": (1, 4)}, {}, frozenset()), tmp_path)
+    assert made != path
+    x = FRAMES[0]
+    assert expected(made, {"x": x}, "y") == expected(path, {"x": x}, "y")
 
 
 def test_a_library_of_operators_goes_with_the_build(write: Write, tmp_path: Path) -> None:
