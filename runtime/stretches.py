@@ -97,15 +97,15 @@ class Stretches:
         return self._firings[block[0]].task.outputs[block[1]].rates[0]
 
     def run(self, position: int) -> List[Firing]:
-        """The firings from this one on that depend on one list, each on the token of the one before
-        or a later one. Empty if it is always there."""
+        """The firings from this one on that depend on the same list, each on the token of the one
+        before or a later one."""
         found: List[Firing] = []
+        block, token = self.guards[position]
         for firing in self._firings[position:]:
             guard = self.guards.get(firing.position)
-            if guard is None or guard[0] != self.guards[position][0] if found else guard is None:
+            if guard is None or guard[0] != block or guard[1] < token:
                 break
-            if found and guard is not None and guard[1] < self.guards[found[-1].position][1]:
-                break
+            token = guard[1]
             found.append(firing)
         return found
 
