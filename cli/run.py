@@ -36,6 +36,13 @@ def run(
         bool, typer.Option("--live", help="Show in the terminal how it is doing.")
     ] = False,
     machines: Machines = None,
+    real_time: Annotated[
+        bool,
+        typer.Option(
+            "--real-time",
+            help="With `--target native`: threads under SCHED_FIFO, on a core each; locked memory.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
@@ -45,7 +52,7 @@ def run(
     from ..driver.execute.run import RunListener
     from ..driver.execute.run import run as driver_run
 
-    _require_possible(options, place, live, machines)
+    _require_possible(options, place, live, machines, real_time)
     shown = _live() if live else nullcontext()
     with place.host as host, shown as tables:
         listener = RunListener(
@@ -63,6 +70,7 @@ def run(
             place.output,
             host=host,
             machines=machines,
+            real_time=real_time,
             document=as_json,
             listener=listener,
             **asked,
@@ -79,7 +87,7 @@ def run(
 
 
 def _require_possible(
-    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None
+    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None, real_time: bool
 ) -> None:
     """Raises BadParameter for options that do not go together."""
     wrong = mistake(options)
@@ -87,10 +95,12 @@ def _require_possible(
         raise typer.BadParameter(wrong[1], param_hint=wrong[0])
     if live and place.board is not None:
         raise typer.BadParameter("it is for programs on this machine", param_hint="--live")
-    other = next(_of_the_other(options, place, live, machines), None)
-    if other is not None:
-        language = "Python" if place.native else "C++"
-        raise typer.BadParameter(f"it is for programs in {language}", param_hint=other)
+    if place.native:
+        python = next(_for_python(options, place, live, machines), None)
+        if python is not None:
+            raise typer.BadParameter("it is for programs in Python", param_hint=python)
+    elif real_time:
+        raise typer.BadParameter("it is for programs in C++", param_hint="--real-time")
     if machines is None:
         return
     alone = next(_for_one_machine(options, place, live), None)
@@ -98,16 +108,15 @@ def _require_possible(
         raise typer.BadParameter("it is for programs on one machine", param_hint=alone)
 
 
-def _of_the_other(
+def _for_python(
     options: RunOptions, place: BuildPlace, live: bool, machines: Path | None
 ) -> Iterator[str]:
-    """The given options that programs in this language do not have."""
-    ours = "native" if place.native else "python"
+    """The given options that programs in C++ do not have."""
+    from ..driver.execute.native import OPTIONS
+
     for option in fields(options):
-        if not option.metadata[ours] and getattr(options, option.name) != option.default:
+        if option.name not in OPTIONS and getattr(options, option.name) != option.default:
             yield flag(option)
-    if not place.native:
-        return
     for name, given in (("--live", live), ("--board", place.board), ("--machines", machines)):
         if given:
             yield name

@@ -55,14 +55,12 @@ def _option(
     parse: Callable[[str], Any] = str,
     choices: Sequence[str] = (),
     alone: bool = False,
-    native: bool = False,
-    python: bool = True,
 ) -> Any:
     """A field: its description, the word for its value (none: a flag), and its name where that is
     not the field's.
 
     `parse` raises ValueError. An option that is about one machine `alone` is no option of a program
-    in parts. A program in C++ has those that are `native`, and one in Python those of `python`.
+    in parts.
     """
     return field(
         default=default,
@@ -73,8 +71,6 @@ def _option(
             "parse": parse,
             "choices": tuple(choices),
             "alone": alone,
-            "native": native,
-            "python": python,
         },
     )
 
@@ -95,34 +91,24 @@ class Mistake(Exception):
 class RunOptions:
     """How a program is to run."""
 
-    frames: Optional[int] = _option(
-        "stop after N iterations of each app", "N", parse=count, native=True
-    )
-    full_speed: bool = _option(
-        "ignore periods: run as fast as data allows", default=False, native=True
-    )
+    frames: Optional[int] = _option("stop after N iterations of each app", "N", parse=count)
+    full_speed: bool = _option("ignore periods: run as fast as data allows", default=False)
     strict: bool = _option("wait after each kernel on a GPU: failures name it", default=False)
     twin: bool = _option("let CPU threads play the GPU and the DLAs", default=False, alone=True)
-    fail_on_miss: bool = _option(
-        "exit with status 1 if a deadline was missed", default=False, native=True
-    )
+    fail_on_miss: bool = _option("exit with status 1 if a deadline was missed", default=False)
     settings: Sequence[str] = _option(
         "start with another value of a parameter; may be repeated (%s has several, with `;`"
         " between)" % SETTINGS,
         "APP.TASK.NAME=VALUE",
         default=(),
         name="set",
-        native=True,
     )
-    trace: Optional[str] = _option(
-        "write a trace for ui.perfetto.dev", "FILE", alone=True, native=True
-    )
+    trace: Optional[str] = _option("write a trace for ui.perfetto.dev", "FILE", alone=True)
     trace_frames: Optional[str] = _option(
         "only frames A to B - 1 of each app are in the trace",
         "A:B",
         parse=range_of_frames,
         alone=True,
-        native=True,
     )
     trace_bands: bool = _option(
         "units of bands of rows are in the trace, too", default=False, alone=True
@@ -134,9 +120,7 @@ class RunOptions:
         parse=flight,
         alone=True,
     )
-    report_to: Optional[str] = _option(
-        "write the measurements as JSON", "FILE", name="report", native=True
-    )
+    report_to: Optional[str] = _option("write the measurements as JSON", "FILE", name="report")
     live: Optional[int] = _option(
         "write a line of JSON to this file descriptor every half second",
         "FD",
@@ -161,22 +145,13 @@ class RunOptions:
         choices=("set", "model", "emulate"),
         alone=True,
     )
-    quiet: bool = _option("no progress and no table", default=False, native=True)
+    quiet: bool = _option("no progress and no table", default=False)
     watchdog: float = _option(
         "stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 ="
         " never (default 60)",
         "S",
         default=60.0,
         parse=seconds,
-        native=True,
-    )
-
-    real_time: bool = _option(
-        "threads under SCHED_FIFO, on a core each, and memory that stays; of programs in C++",
-        default=False,
-        alone=True,
-        native=True,
-        python=False,
     )
 
     def words(self) -> List[str]:
@@ -237,8 +212,7 @@ def parsed(arguments: Optional[Sequence[str]]) -> RunOptions:
     with status 2."""
     parser = argparse.ArgumentParser(description="Run this program.")
     for each in fields(RunOptions):
-        if each.metadata["python"]:
-            _add(parser, each)
+        _add(parser, each)
     options = RunOptions(**vars(parser.parse_args(arguments)))
     wrong = mistake(options)
     if wrong is not None:

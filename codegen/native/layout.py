@@ -194,7 +194,7 @@ def _written(
         if places[reader.name].worker == here.worker:
             near.append((channel, taken))
         else:
-            ring = _ring(channel, tokens, taken)
+            ring = _ring(channel, tokens, taken, reader.code.batch)
             found[reader.name, of.name] = Read(taken, ring)
             made.append(ring)
     arrays = []
@@ -214,12 +214,12 @@ def _behind(writer: Place, reader: Place, tokens: Tokens) -> int:
     return (writer.stage - reader.stage) * tokens.in_iteration
 
 
-def _ring(channel: DeployedChannel, made: Tokens, taken: Tokens) -> Ring:
+def _ring(channel: DeployedChannel, made: Tokens, taken: Tokens, group: int) -> Ring:
     """Slots for the tokens of a channel and those that a window keeps, in whole iterations of the
-    writer."""
-    needed = channel.capacity + _kept_by(taken.port)
-    slots = -(-max(needed, taken.most) // made.in_iteration) * made.in_iteration
-    return Ring(made, channel, slots, taken.most)
+    writer. The reader takes the tokens of a `group` of firings at once."""
+    needed, seen = channel.capacity + _kept_by(taken.port), taken.most * group
+    slots = -(-max(needed, seen) // made.in_iteration) * made.in_iteration
+    return Ring(made, channel, slots, seen)
 
 
 def _kept_by(port: DeployedPort) -> int:
@@ -295,12 +295,13 @@ def _filled(
         for entry in worker.order:
             if r * entry.round[1] + entry.round[0] < entry.stage:
                 continue
-            for i in range(entry.first, entry.first + entry.times):
+            group = tasks[entry.task].code.batch
+            for i in range(entry.first, entry.first + entry.times, group):
                 for name, rates in writes.get(entry.task, ()):
-                    filled[name] += rates[i % len(rates)]
+                    filled[name] += rates[i % len(rates)] * group
                     most[name] = max(most[name], filled[name])
                 for name, rates in reads.get(entry.task, ()):
-                    filled[name] -= rates[i % len(rates)]
+                    filled[name] -= rates[i % len(rates)] * group
     return most
 
 

@@ -65,8 +65,6 @@ def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
     """Errors for code in another language than C and C++."""
     network = task.network
     if network is not None:
-        if network.batch > 1:
-            yield _later(f"{name} groups firings (`batch`)", task.span)
         if network.moving is not None:
             yield _later(f"the cut of {name} moves", task.span)
         if network.library:
@@ -110,8 +108,12 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
     """The same for what only the places of tasks decide on."""
     spans = {t.name: t.span for app in system.apps for t in app.tasks}
     faults = {}
+    batches = {t.name: t.code.batch for t in deployment.tasks}
     for worker in deployment.processors:
         for entry in worker.order:
+            if entry.times % batches[entry.task]:
+                message = f"`{entry.task}` has a batch that is not full"
+                faults[message] = _later(message, spans.get(entry.task))
             if entry.replica[1] > 1:
                 message = f"`{entry.task}` is on several processors"
                 faults[message] = _later(message, spans.get(entry.task))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: Names that mean something in main.cpp, which no app or task has there.
-_OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w"})
+_OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
 _OF_TASK = frozenset({"Given", "given", "code", "task", "fires", "firing", *_OWN})
 #: Elements of tensors, by the numbers of ONNX.
@@ -209,7 +209,7 @@ class _Text:
         places = []
         for written in self._layout.writes[task.name]:
             places += [self._declared(task, place) for place in written.places] or [
-                _thrown_away(written, self._ports[task.name])
+                _thrown_away(written, self._ports[task.name], task.code.batch)
             ]
         rates = []
         for port, name in zip((*task.inputs, *task.outputs), self._names(task), strict=True):
@@ -237,30 +237,32 @@ class _Text:
         for tensor, read in zip(code.inputs, self._layout.reads[task.name], strict=True):
             writer = read.of.channel.source if isinstance(read.of, Ring) else read.of.task
             memory = self._memory(writer, read.of)
-            yield self._tensor(here, next(names), "IN", tensor, read.tokens, memory)
+            which = next(names), "IN", tensor, code.batch
+            yield self._tensor(here, which, read.tokens, memory)
         for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
             name = next(names)
-            memory = f"{here}::{name}_thrown_away, 1"
+            memory = f"{here}::{name}_thrown_away, {code.batch}"
             if written.places:
                 memory = self._memory(task.name, written.places[0])
-            yield self._tensor(here, name, "OUT", tensor, written.tokens, memory)
+            which = name, "OUT", tensor, code.batch
+            yield self._tensor(here, which, written.tokens, memory)
 
     def _memory(self, task: str, place: Array | Ring) -> str:
         """Where the tokens of an array or a ring lie, and how many."""
         name = self._name(task, place)
         if isinstance(place, Ring):
-            return f"{name}.begin(), {place.slots}"
+            return f"{name}.begin(), {place.seen + place.slots}"
         return f"{name}, {place.kept + place.in_round}"
 
     def _tensor(
-        self, task: str, name: str, side: str, tensor: str, tokens: Tokens, memory: str
+        self, task: str, which: tuple[str, str, str, int], tokens: Tokens, memory: str
     ) -> str:
-        port = tokens.port
-        dimensions = ", ".join(map(str, port.shape))
+        port, (name, side, tensor, batch) = tokens.port, which
+        dimensions = ", ".join(str(n * batch if not i else n) for i, n in enumerate(port.shape))
         kind = f"{c_text.text(tensor)}, {_ELEMENTS[port.dtype]}, {{{dimensions}}}"
         size = DTYPES[port.dtype][1] * tokens.size
-        which = f"{task}::code, flow::Tensor::{side}"
-        return f"{task}_{name}({which}, {kind}, {memory}, {size})"
+        of = f"{task}::code, flow::Tensor::{side}"
+        return f"{task}_{name}({of}, {kind}, {memory}, {size}, {batch})"
 
     def _names(self, task: DeployedTask) -> list[str]:
         """The names of its ports in its namespace, inputs first."""
@@ -371,6 +373,8 @@ class _Text:
             k += f" {'+' if shift > 0 else '-'} {abs(shift)}"
         ends = "true" if task.name in _enders(self._app_of[task.name]) else "false"
         which = f"{k}, {slot}, {entry.first}, {entry.times}"
+        if task.code.batch > 1:
+            which += f", {task.code.batch}"
         return f"w.entry({name}::fires, {name}::task, {ends}, {which});"
 
     def _fires(self, task: DeployedTask) -> Iterator[str]:
@@ -402,10 +406,15 @@ class _Text:
         yield from zeroed
         if _on_paths(app, task):
             yield "const flow::ns start = w.began;"
-        yield f"if (!w.fire(task, firing, [&] {{ return {self._call(task, names)}; }}))"
+        batch = task.code.batch
+        group = f", {batch}" if batch > 1 else ""
+        yield f"if (!w.fire(task, firing, [&] {{ return {self._call(task, names)}; }}{group}))"
         yield "    return false;"
-        if _on_paths(app, task):
+        if _on_paths(app, task) and batch == 1:
             yield "w.tell_paths(task, firing, start);"
+        elif _on_paths(app, task):
+            yield f"for (int64_t n = 0; n < {batch}; n++)"
+            yield "    w.tell_paths(task, firing + n, start);"
         yield from self._recorded(task, names)
         yield from after
         yield "return true;"
@@ -499,9 +508,16 @@ class _Text:
             made = number >= len(task.inputs)
             tokens = _tokens(self._layout, task, port)
             seen = str(port.window) if port.window else _rate(task, port, name)
+            if task.code.batch > 1:
+                seen = str(port.rates[0])
             place = f"{int(made)}, {number - made * len(task.inputs)}"
             count = _product(seen, tokens.size)
-            yield f"flow::record(task, firing, {place}, {name}, {count} * sizeof *{name});"
+            if task.code.batch == 1:
+                yield f"flow::record(task, firing, {place}, {name}, {count} * sizeof *{name});"
+                continue
+            each = f"{name} + n * {count}, {count} * sizeof *{name}"
+            yield f"for (int64_t n = 0; n < {task.code.batch}; n++)"
+            yield f"    flow::record(task, firing + n, {place}, {each});"
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -589,8 +605,9 @@ def _unless(condition: str, first: str = "") -> Iterator[str]:
 
 
 def _rate(task: DeployedTask, port: DeployedPort, name: str) -> str:
+    """The tokens of a firing, or of all that share an inference."""
     if len(port.rates) == 1:
-        return str(port.rates[0])
+        return str(port.rates[0] * task.code.batch)
     return f"{name}_rate[i % {len(port.rates)}]"
 
 
@@ -618,10 +635,10 @@ def _tokens(places: Layout, task: DeployedTask, port: DeployedPort) -> Tokens:
     return next(tokens for tokens in found if tokens.port is port)
 
 
-def _thrown_away(written: Written, names: Mapping[str, str]) -> list[str]:
+def _thrown_away(written: Written, names: Mapping[str, str], batch: int) -> list[str]:
     """What an output that no task reads is written into."""
     port = written.tokens.port
-    size = max(port.rates) * written.tokens.size
+    size = max(port.rates) * written.tokens.size * batch
     return [f"{c_type(port.dtype)} {names['out ' + port.name]}_thrown_away[{max(1, size)}];"]
 
 

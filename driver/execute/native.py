@@ -21,6 +21,20 @@ from ...runtime.recording import INDEX
 from ...runtime.reference import load_deployment, make_ports
 from .live_output import attend
 
+#: The fields of `RunOptions` that the program has.
+OPTIONS = frozenset(
+    {
+        "frames",
+        "full_speed",
+        "fail_on_miss",
+        "settings",
+        "trace",
+        "trace_frames",
+        "report_to",
+        "quiet",
+        "watchdog",
+    }
+)
 #: What stands before the bytes of an array: task, side, port, firing, bytes.
 _HEAD = struct.Struct("=5q")
 

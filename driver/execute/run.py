@@ -114,6 +114,7 @@ def run(
     machines: Path | None = None,
     document: bool = False,
     listener: RunListener | None = None,
+    real_time: bool = False,
     **asked: Any,
 ) -> FinishedRun:
     """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors
@@ -122,7 +123,8 @@ def run(
     `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the
     build. With `document` the answer holds the report, and standard output is not used: what tasks
     print goes to standard error. With a `twin`, threads of a CPU stand in for the GPU and the DLAs,
-    and a few frames are compared with the sequential reference first. With a file of `machines` the
+    and a few frames are compared with the sequential reference first. With `real_time` a program in
+    C++ asks the system for priorities and memory that stays. With a file of `machines` the
     parts run on those machines, and options about one machine are left out.
     """
     building = BuildOptions.taken_from(asked)
@@ -146,20 +148,22 @@ def run(
         if disagreement:
             return FinishedRun(built, 1, disagreed=disagreement)
         listener.agreed()
-    return _run_alone(loaded, built, options, document, building, listener)
+    more = ["--real-time"] if real_time else []
+    return _run_alone(loaded, built, (options, more), document, building, listener)
 
 
 def _run_alone(
     loaded: Loaded,
     built: Built,
-    options: RunOptions,
+    asked: tuple[RunOptions, list[str]],
     document: bool,
     building: BuildOptions,
     listener: RunListener,
 ) -> FinishedRun:
-    """Run a program on one machine."""
-    host = building.host
+    """Run a program on one machine; with its options further words are `asked` of it."""
+    host, (options, more) = building.host, asked
     words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
+    words += more
     with reached(host), host.writing(_outputs(options)) as files:
         tree = there(built, host, building.report)
         before = host.read(files["--report"])

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...codegen.deploy import missing as without_code
-from ...codegen.emit import digest, emit
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes, reason, scratch
 from ...report.document import Document
 from ...report.measured import MeasuredRun, Traced, read_run, read_trace
 from ..execute.run import run as run_program
-from ..plan.program import deployment
+from ..plan.program import deployment, digests
 from ..text.check import Report
 from .report_document import DocumentRows
 from .show import Shown, look
@@ -97,10 +96,10 @@ def _read_files(files: RunFiles, shown: Shown) -> ReportedRun:
     """The content of the files of a run. Raises Errors."""
     if files == RunFiles():
         return NO_RUN
-    build = _digest(shown)
+    builds = _digests(shown)
     return ReportedRun(
-        None if files.report is None else _read(_RUN, Path(files.report), build),
-        None if files.trace is None else _read(_TRACE, Path(files.trace), build),
+        None if files.report is None else _read(_RUN, Path(files.report), builds),
+        None if files.trace is None else _read(_TRACE, Path(files.trace), builds),
     )
 
 
@@ -124,13 +123,14 @@ def run_for(path: str | Path, *, trace: bool = True, **asked: Any) -> ReportedRu
         return ReportedRun(_if_written(_RUN, written), _if_written(_TRACE, traced), status)
 
 
-def _digest(shown: Shown) -> str:
-    """The digest of the program that a build would write now. Raises Errors if none can be
-    built."""
+def _digests(shown: Shown) -> tuple[str, ...]:
+    """The digests of the programs that a build would write now, in Python and in C++. Raises Errors
+    if none can be built."""
     faults = without_code(shown.built.system)
     if faults:
         raise Errors(faults)
-    return digest(emit(deployment(shown.built, shown.profile)[1]))
+    deployed = deployment(shown.built, shown.profile)[1]
+    return digests(deployed, shown.built.system)
 
 
 M = TypeVar("M", MeasuredRun, Traced)
@@ -156,24 +156,24 @@ def _if_written(written: _Written[M], file: Path) -> M | None:
     return written.read(content) if content else None
 
 
-def _read(written: _Written[M], file: Path, build: str) -> M:
-    """The content of a file of a run of that build. Raises Errors."""
+def _read(written: _Written[M], file: Path, builds: tuple[str, ...]) -> M:
+    """The content of a file of a run of one of these builds. Raises Errors."""
     try:
         content = written.read(read_bytes(file, MOST_BYTES))
     except (OSError, ValueError) as error:
         message = f"cannot use `{file}` as the {written.name}: {reason(error)}"
         help_text = f"`flowc run APP.flow {written.option} FILE` writes one"
         raise Errors([Diagnostic("F620", message, None, help=help_text)]) from error
-    _require_same(file, content.build, build)
+    _require_same(file, content.build, builds)
     return content
 
 
-def _require_same(file: Path, theirs: str | None, ours: str) -> None:
+def _require_same(file: Path, theirs: str | None, ours: tuple[str, ...]) -> None:
     """Reject numbers of another program: they do not match the predictions of this one. Raises
     Errors."""
-    if theirs != ours:
+    if theirs not in ours:
         other = f"build {theirs[:12]}" if theirs else "an unnamed build"
-        message = f"`{file}` is of {other}, but the current text builds {ours[:12]}"
+        message = f"`{file}` is of {other}, but the current text builds {ours[0][:12]}"
         help_text = (
             "run it again: code, profile or mapping have changed, or it belongs to another text"
         )

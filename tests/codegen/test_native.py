@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import flowc
+import onnx
 import pytest
 from flowc.codegen.native.files import native_files
 from flowc.driver.execute.native import record_native, records
 from flowc.driver.execute.run import test as run_harness
 from flowc.driver.plan.program import deployment
+from flowc.driver.show.reporting import RunFiles
+from flowc.driver.show.reporting import report as report_of
 from flowc.driver.text.check import prepare
 
 from builds import HANGS, ROOT
@@ -218,6 +221,7 @@ def test_a_failure_is_named(faults: Path, tmp_path: Path, what: int) -> None:
     numbers = [line for line in out.splitlines() if line.isdigit()]
     assert (status, numbers) == (1, ["0", "1", "3", "6", "10"])  # no gap, and in order
     document = json.loads(file.read_text())
+    assert [f.name for f in tmp_path.iterdir()] == ["report.json"]
     place = {"app": "A", "task": "A.step", "firing": 5}
     assert document["failure"] == {**place, "reason": reason}
     assert document["status"] == 1
@@ -234,6 +238,12 @@ def test_a_process_that_a_task_forks_is_no_second_program(faults: Path) -> None:
     status, out, said = run(faults, *words)
     assert (status, out) == (0, "0\n1\n3\n6\n10\n15\n21\n28\n")
     assert "a process that it has forked has come back from there, and is ended" in said
+
+
+def test_programs_that_tasks_start_heed_signals(faults: Path) -> None:
+    words = ["--set", "A.step.what=9", "--full-speed", "--quiet", "--frames", "8"]
+    status, _, said = run(faults, *words)
+    assert status == 0, said
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "| true"])
@@ -341,6 +351,31 @@ def test_real_time_is_asked_of_the_system(faults: Path) -> None:
     assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO}, said
 
 
+# -- compilers -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("variable", "value", "code", "said"),
+    [
+        ("CXX", "no-such-compiler", "F307", "there is no C++ compiler `no-such-compiler`"),
+        ("CXXFLAGS", "-no-such-option", "F306", "the native program does not compile"),
+    ],
+)
+def test_a_compiler_that_does_not_do_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    code: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(flowc.Errors) as caught:
+        text = TEXT / "faults.flow"
+        flowc.build(text, tmp_path / "build", platform="two", native=True, measure=False)
+    (fault,) = [d for d in caught.value.diagnostics if d.severity == "error"]
+    assert fault.code == code and fault.message.startswith(said)
+    assert not (tmp_path / "build").exists()
+
+
 # -- what it tells ---------------------------------------------------------------------------------
 def shape(document: Any) -> Any:
     """What kinds of values are where; numbers of bins differ."""
@@ -383,16 +418,35 @@ def test_a_trace_has_every_firing_and_frame(faults: Path, tmp_path: Path) -> Non
     assert sorted(fired) == sorted((name, firing) for name in names for firing in (1, 2, 3))
     assert [e["args"]["frame"] for e in events if e["ph"] == "b"] == [1, 2, 3]
     assert [e["name"] for e in events if e["name"] == "deadline missed"] == 3 * ["deadline missed"]
+    report = tmp_path / "report.json"
+    run(faults, "--frames", "6", "--quiet", "--report", str(report))
+    text = faults.parent / "text/faults.flow"
+    answer = report_of(text, platform="two", run=RunFiles(report, file))
+    assert [app.name for app in answer.document.apps] == ["A"]
     assert document["otherData"]["first_frame"] == 1 and document["otherData"]["end_frame"] == 4
 
 
 # -- networks --------------------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def spotter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def in_batches(folder: Path) -> None:
+    """Let the network decide twice at once."""
+    model = onnx.load(folder / "spotter.onnx")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(model, folder / "spotter.onnx")
+    text = (folder / "native.flow").read_text()
+    (folder / "native.flow").write_text(
+        text.replace("scores: float32[1, WORDS] }", "scores: float32[1, WORDS]   batch 2 }", 1)
+    )
+
+
+@pytest.fixture(scope="module", params=["single", "batches"])
+def spotter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An example with a network on a core of its own, which agrees with the reference."""
     folder = tmp_path_factory.mktemp("spotter")
     for name in ("native.flow", "spotter.c", "mel.c", "sound.wav", "spotter.onnx"):
         shutil.copy(ROOT / "examples/spotter" / name, folder)
+    if request.param == "batches":
+        in_batches(folder)
     tested = run_harness(
         folder / "native.flow",
         folder / "build",

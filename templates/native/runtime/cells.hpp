@@ -37,6 +37,7 @@ struct Cells {
     std::atomic<int64_t> phase;    // what the main thread is at
     std::atomic<int64_t> left;     // 1 + the status that the program has chosen; 0: not yet
     std::atomic<int64_t> asked;    // how often it was asked to end
+    std::atomic<int64_t> signal;   // by which signal first
     std::atomic<int64_t> crashed;  // 1 + the line of the thread that has crashed; 0: none
     Line lines[1];                 // of the main thread, then of the workers
 

@@ -100,7 +100,8 @@ public:
         for_space.ring();
     }
     int64_t most_full() const { return most; }
-    T *begin() const { return base; }
+    // All of its memory: `margin + slots` tokens.
+    T *begin() const { return base - margin * size; }
 };
 
 // Each block of `count` tokens is read several times in a row; or only the last one of several

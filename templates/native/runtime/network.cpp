@@ -94,7 +94,7 @@ const void *cpu_memory = nullptr;
 std::string wrapped(const Tensor &tensor, void *memory, void **value)
 {
     return call(CreateTensorWithDataAsOrtValue, cpu_memory, memory,
-                static_cast<size_t>(tensor.bytes), tensor.dimensions.data(),
+                static_cast<size_t>(tensor.bytes * tensor.batch), tensor.dimensions.data(),
                 tensor.dimensions.size(), tensor.element, value);
 }
 
@@ -154,7 +154,7 @@ std::string Network::open()
         y_names.push_back(tensor->name);
     for (const auto *side : {&inputs, &outputs})
         for (const Tensor *tensor : *side)
-            for (int64_t i = 0; i < tensor->tokens; i++) {
+            for (size_t i = 0; i < tensor->values.size(); i++) {
                 void **const value = const_cast<void **>(&tensor->values[i]);
                 const std::string wrong =
                     wrapped(*tensor, tensor->memory + i * tensor->bytes, value);
@@ -174,7 +174,7 @@ std::string Network::rehearsed()
     std::string why;
     for (const auto *side : {&inputs, &outputs})
         for (const Tensor *tensor : *side) {
-            memory.emplace_back(tensor->bytes);
+            memory.emplace_back(tensor->bytes * tensor->batch);
             values.push_back(nullptr);
             why = why.empty() ? wrapped(*tensor, memory.back().data(), &values.back()) : why;
         }

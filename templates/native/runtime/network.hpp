@@ -36,21 +36,23 @@ public:
     int run(std::initializer_list<const void *> from, std::initializer_list<void *> to);
 };
 
-// A tensor of a network, with the memory in which it may lie: one value of ONNX Runtime for each of
-// these tokens is made before the start.
+// A tensor of a network, with the memory in which it may lie: one value of ONNX Runtime for each
+// place of a batch of tokens is made before the start.
 struct Tensor {
     enum Side { IN, OUT };
     const char *const name;
     const int element;  // as in ONNXTensorElementDataType
     const std::vector<int64_t> dimensions;
     char *const memory;
-    const int64_t tokens, bytes;  // of one token
+    const int64_t bytes, batch;  // of one token; tokens
     std::vector<void *> values;
 
     Tensor(Network &network, Side side, const char *name, int element,
-           std::vector<int64_t> dimensions, void *memory, int64_t tokens, int64_t bytes)
+           std::vector<int64_t> dimensions, void *memory, int64_t tokens, int64_t bytes,
+           int64_t batch)
         : name(name), element(element), dimensions(std::move(dimensions)),
-          memory(static_cast<char *>(memory)), tokens(tokens), bytes(bytes), values(tokens)
+          memory(static_cast<char *>(memory)), bytes(bytes), batch(batch),
+          values(tokens - batch + 1)
     {
         (side == IN ? network.inputs : network.outputs).push_back(this);
     }

@@ -113,25 +113,18 @@ void lock_memory()
 // supervisor, which decides what counts.
 class Interrupts
 {
-    sigset_t wanted;
     int64_t handled = 0;
 
 public:
     int first = 0;
-    Interrupts()
-    {
-        sigemptyset(&wanted);
-        sigaddset(&wanted, SIGINT);
-        sigaddset(&wanted, SIGTERM);
-    }
     // How often it was asked to end, after waiting for some time.
     int64_t asked(double seconds)
     {
         const timespec wait{0, static_cast<long>(seconds * 1e9)};
-        const int number = sigtimedwait(&wanted, nullptr, &wait);
-        if (number > 0 && run.cells->asked > handled) {
+        nanosleep(&wait, nullptr);
+        if (run.cells->asked > handled) {
             handled = run.cells->asked;
-            first = first ? first : number;
+            first = static_cast<int>(run.cells->signal);
         }
         return handled;
     }
@@ -496,7 +489,9 @@ int main(const About &about, int count, char **words)
             path->latencies.deadline = options.full_speed ? -1 : path->latencies.deadline;
     }
     supervise(options.watchdog, [&](const Failure &why, int status) {
-        Output output;
+        Output output, unfinished;
+        if (!options.trace.empty() && unfinished.open(options.trace).empty())
+            unfinished.forget();
         if (options.report.empty())
             return;
         run.fail(why);

@@ -76,7 +76,6 @@ void Worker::work()
 
 bool Worker::failed(Task &task, int64_t firing, int status)
 {
-    task.fired--;
     if (status == END && task.source) {
         task.app.end_at(firing / task.firings);
         run.stir();

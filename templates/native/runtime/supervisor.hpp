@@ -20,14 +20,26 @@ constexpr double SILENT = 10.0;       // without a sign of life, after which it 
 constexpr double STARTS = 5.0;        // the same for a start
 constexpr double ASLEEP = 1.0;        // a gap between two looks: the process was suspended
 
+inline std::string name_of(int signal)
+{
+    static const std::pair<int, const char *> known[] = {
+        {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+        {SIGILL, "SIGILL"},   {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},
+        {SIGHUP, "SIGHUP"},   {SIGQUIT, "SIGQUIT"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
+        {SIGALRM, "SIGALRM"}, {SIGTRAP, "SIGTRAP"}, {SIGSYS, "SIGSYS"},   {SIGXCPU, "SIGXCPU"},
+    };
+    for (const auto &[number, name] : known)
+        if (number == signal)
+            return name;
+    return "signal " + std::to_string(signal);
+}
+
 inline std::string how_it_ended(int status)
 {
     if (status >= 0)
         return "exited with status " + std::to_string(status);
-    const char *const name = sigabbrev_np(-status), *const words = strsignal(-status);
-    return std::string("was ended by ") +
-           (name ? "SIG" + std::string(name) : "signal " + std::to_string(-status)) + " (" +
-           (words ? words : "no description") + ")";
+    const char *const words = strsignal(-status);
+    return "was ended by " + name_of(-status) + " (" + (words ? words : "no description") + ")";
 }
 
 class Supervisor
@@ -98,7 +110,7 @@ class Supervisor
             if (again)
                 return;
             if (!ends++)
-                first_end = number;
+                cells.signal = first_end = number;
             unheeded++;
             beats = cells.beats;
             cells.asked++;
@@ -212,9 +224,14 @@ inline void supervise(double watchdog, std::function<void(const Failure &, int)>
     pthread_atfork(nullptr, nullptr, [] { run.strayed = true; });
     if (getppid() != parent)
         _exit(1);
-    // SIGINT and SIGTERM wait until the main thread asks for them; the others are for the tasks.
-    sigaddset(&before, SIGINT);
-    sigaddset(&before, SIGTERM);
+    // SIGINT and SIGTERM only wake the main thread, which looks at the cells.
+    struct sigaction woken = {};
+    woken.sa_handler = [](int) {};
+    woken.sa_flags = SA_RESTART;
+    for (const int number : {SIGINT, SIGTERM}) {
+        sigaction(number, &woken, nullptr);
+        sigdelset(&before, number);
+    }
     sigprocmask(SIG_SETMASK, &before, nullptr);
     struct sigaction crash = {};
     crash.sa_handler = crashed;

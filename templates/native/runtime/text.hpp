@@ -94,6 +94,9 @@ inline std::string columns(Rows rows)
     return text;
 }
 
+// The process that was started; the program itself is a child of it.
+inline const pid_t started_as = getpid();
+
 // A file that is written at the end: beside the old one, which it then replaces. Pipes and devices
 // are written into.
 class Output
@@ -113,7 +116,7 @@ public:
         if (stat(target.c_str(), &known) == 0 && !S_ISREG(known.st_mode)) {
             file = fopen(target.c_str(), "w");
         } else {
-            fresh = target + ".flowc-" + std::to_string(getpid());
+            fresh = target + ".flowc-" + std::to_string(started_as);
             file = fopen(fresh.c_str(), "w");
         }
         return file ? "" : reason();

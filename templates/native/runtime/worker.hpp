@@ -181,7 +181,8 @@ struct Worker {
     }
     // Fire: what a call returns is 0, END, or a failure. A firing begins where the last one ended,
     // so that it costs one look at the clock.
-    template <typename Call> bool fire(Task &task, int64_t firing, Call call)
+    // A network may have a `group` of firings in one call.
+    template <typename Call> bool fire(Task &task, int64_t firing, Call call, int64_t group = 1)
     {
         line->firing.store(firing, relaxed);
         line->since.store(began, relaxed);
@@ -193,7 +194,7 @@ struct Worker {
         const ns begin = began, end = now(), took = end - begin;
         began = end;
         busy += took;
-        task.fired++;
+        task.fired += status ? 0 : group;
         task.busy += took;
         task.squares += static_cast<double>(took) * static_cast<double>(took);
         if (took > task.longest)
@@ -215,11 +216,12 @@ struct Worker {
     // -- the order -------------------------------------------------------------------------------
     // An entry: `fires` for some firings of iteration k, which lies in that slot of the round.
     template <typename Fires> void entry(Fires fires, Task &task, bool ends_frame, int64_t k,
-                                         int64_t slot, int64_t first, int64_t times)
+                                         int64_t slot, int64_t first, int64_t times,
+                                         int64_t group = 1)
     {
         if (!task.app.has(k))
             return;
-        for (int64_t i = first; i < first + times; i++)
+        for (int64_t i = first; i < first + times; i += group)
             if (run.stopping.load(relaxed) || !fires(*this, k, slot, i))
                 return;
         if (ends_frame && first + times == task.firings) {

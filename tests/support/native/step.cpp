@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -35,6 +36,8 @@ int step(void *, const int64_t *n, int64_t *out, const step_params *p)
         if (fork() == 0)
             return 0;
         break;
+    case 9:
+        return system("kill -TERM $$; exit 0") == SIGTERM ? 0 : 9; // as anywhere else
     }
     return 0;
 }

@@ -1,0 +1,178 @@
+"""Where tokens lie in native programs, by a slow and simple second answer.
+
+The rounds of all workers of a random text are played with tokens that know who has made them, in
+memory that is laid out as `layout` says. Every firing has to find the tokens that it takes by the
+definition of dataflow: token r of a channel is what the writer makes as token r - delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flowc.codegen.native.layout import Array, Layout, Read, Ring, Tokens, layout
+from flowc.driver.plan.program import deployment
+from flowc.driver.text.check import prepare
+from flowc.model.deployment import DeployedChannel, DeployedTask, DeployedWorker, Deployment
+
+from native_texts import draw
+
+FRAMES = 7
+
+
+def before(tokens: Tokens, firing: int) -> int:
+    """Tokens of all firings before one."""
+    rates = tokens.port.rates
+    cycles, phase = divmod(firing, len(rates))
+    return cycles * sum(rates) + sum(rates[:phase])
+
+
+@dataclass
+class Memory:
+    """The contents of arrays and rings: numbers of tokens of their writers, None for zero, and a
+    value in a tuple for an initial token."""
+
+    arrays: dict[int, list[Any]] = field(default_factory=dict)
+    rings: dict[int, list[Any]] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    taken: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class Played:
+    """A program that is played."""
+
+    deployment: Deployment
+    places: Layout
+    memory: Memory = field(default_factory=Memory)
+    checked: int = 0
+
+    def __post_init__(self) -> None:
+        self.tasks = {t.name: t for t in self.deployment.tasks}
+        self.channels: dict[tuple[str, str], DeployedChannel] = {}
+        for app in self.deployment.apps:
+            for channel in app.channels:
+                self.channels[channel.destination, channel.destination_port] = channel
+        for array in self.places.arrays:
+            self.memory.arrays[id(array)] = [None] * (array.kept + array.in_round)
+        for ring in self.places.rings:
+            slots: list[Any] = [None] * ring.slots
+            for n in range(-ring.channel.delay, 0):
+                slots[n % ring.slots] = initial(ring.channel, n)
+            self.memory.rings[id(ring)] = slots
+            self.memory.written[id(ring)] = 0
+            self.memory.taken[id(ring)] = -ring.channel.delay
+
+    def play(self) -> None:
+        left = [self.worker(worker) for worker in self.deployment.processors if worker.order]
+        for _ in range(100_000):
+            left = [each for each in left if next(each, "over") != "over"]
+            if not left:
+                return
+        pytest.fail("it does not end")
+
+    def worker(self, worker: DeployedWorker) -> Iterator[None]:
+        arrays = [a for a in self.places.arrays if a.task in {e.task for e in worker.order}]
+        deepest = max(e.stage for e in worker.order)
+        for r in range(FRAMES + deepest + 1):
+            for array in arrays:
+                self.begin(array, r)
+            for entry in worker.order:
+                k = r * entry.round[1] + entry.round[0] - entry.stage
+                if 0 <= k < FRAMES:
+                    for i in range(entry.first, entry.first + entry.times):
+                        yield from self.fire(self.tasks[entry.task], k, entry.round[0], i)
+            for array in arrays:
+                tokens = self.memory.arrays[id(array)]
+                tokens[: array.kept] = tokens[array.in_round :]
+
+    def begin(self, array: Array, r: int) -> None:
+        if r < array.rounds_with_initial_tokens:
+            zeroth = array.zeroth - r * array.in_round
+            for n in range(-array.delay, 0):
+                place = zeroth + n
+                if (array.kept if r else 0) <= place < array.kept + array.in_round:
+                    values = (*array.values, *(0,) * array.delay)
+                    self.memory.arrays[id(array)][place] = (values[n + array.delay],)
+
+    def fire(self, task: DeployedTask, k: int, j: int, i: int) -> Iterator[None]:
+        firing = k * task.firings + i
+        taken = []
+        for read in self.places.reads[task.name]:
+            rate = read.tokens.port.rates[firing % len(read.tokens.port.rates)]
+            if isinstance(read.of, Ring):
+                while self.memory.written[id(read.of)] - self.memory.taken[id(read.of)] < rate:
+                    yield
+                taken.append((read.of, rate))
+            self.check(task, read, firing, j, i, rate)
+        for written in self.places.writes[task.name]:
+            rate = written.tokens.port.rates[firing % len(written.tokens.port.rates)]
+            first = before(written.tokens, firing)
+            made = list(range(first, first + rate))
+            for place in written.places:
+                if isinstance(place, Array):
+                    at = place.kept + j * written.tokens.in_iteration + before(written.tokens, i)
+                    self.memory.arrays[id(place)][at : at + rate] = made
+                    continue
+                while (
+                    self.memory.written[id(place)] + rate - self.memory.taken[id(place)]
+                    > place.channel.capacity
+                ):
+                    yield
+                for n in made:
+                    self.memory.rings[id(place)][n % place.slots] = n
+                self.memory.written[id(place)] += rate
+        for ring, rate in taken:
+            self.memory.taken[id(ring)] += rate
+
+    def check(self, task: DeployedTask, read: Read, firing: int, j: int, i: int, rate: int) -> None:
+        """What it sees is what the channel brings."""
+        port = read.tokens.port
+        see = port.window or rate
+        channel = self.channels[task.name, port.name]
+        last = before(read.tokens, firing) + rate
+        wanted = [expected(channel, r) for r in range(last - see, last)]
+        if isinstance(read.of, Ring):
+            end = self.memory.taken[id(read.of)] + rate
+            slots = self.memory.rings[id(read.of)]
+            assert see <= read.of.seen and see <= read.of.slots
+            seen = [slots[n % read.of.slots] for n in range(end - see, end)]
+        else:
+            at = read.offset + j * read.tokens.in_iteration + before(read.tokens, i) + rate - see
+            assert at >= 0
+            seen = self.memory.arrays[id(read.of)][at : at + see]
+        assert [none(s) for s in seen] == [none(w) for w in wanted], (task.name, port.name, firing)
+        self.checked += 1
+
+
+def initial(channel: DeployedChannel, n: int) -> Any:
+    """An initial token, by its number below 0."""
+    values = (*channel.values, *(0,) * channel.delay)
+    return (values[n + channel.delay],)
+
+
+def expected(channel: DeployedChannel, r: int) -> Any:
+    """Token r of a channel."""
+    if r < 0:
+        return None
+    return r - channel.delay if r >= channel.delay else initial(channel, r - channel.delay)
+
+
+def none(token: Any) -> Any:
+    """Zero is zero, wherever it comes from."""
+    return None if token == (0,) else token
+
+
+@pytest.mark.parametrize("seed", range(1000, 1020))
+def test_every_firing_finds_its_tokens(seed: int, tmp_path: Path) -> None:
+    text, code = draw(seed)
+    (tmp_path / "app.flow").write_text(text)
+    (tmp_path / "app.c").write_text(code)
+    valid = prepare(tmp_path / "app.flow", platform="board").require()
+    _, deployed, _, _ = deployment(valid, None, measure=False)
+    played = Played(deployed.deployment, layout(deployed.deployment))
+    played.play()
+    assert played.checked > FRAMES
