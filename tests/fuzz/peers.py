@@ -168,7 +168,7 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
     mesh.sends_to("front").channel(1, task, "y", "A.z", "d", 4)
     received, sent = mesh.remote_ends
     mesh.into(received, task.inputs[0])
-    mesh.out(sent)
+    mesh.out(sent, Port("y", "float32", (4,)))
     mesh.given = {
         "listen": "tcp://127.0.0.1:*", "token": TOKEN, "public": own[0].decode(), "secret": own[1].decode(),
         "encrypted": plan["encrypted"], "peers": {"front": there},

@@ -757,7 +757,7 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
     status, out, _ = call("map", flow, "--platform", "two", "--budget", "2s", "--json")
     (path,) = json.loads(out)["groups"]["Spot"]["paths"]
     assert status == 0 and path == {
-        "source": "Spot.mic", "task": "Spot.log", "latency_ns": 7 * MS, "deadline_ns": 7 * MS, "met": True,
+        "kind": "path", "source": "Spot.mic", "task": "Spot.log", "latency_ns": 7 * MS, "deadline_ns": 7 * MS, "met": True,
     }  # fmt: skip
 
 
