@@ -6,7 +6,7 @@ them in batches of up to six, padded to the widest of each batch. The text here 
 networks, with types that vary: pages and lines have their sizes, batches up to six lines. Before
 and behind the networks stand the package's own functions.
 
-    flowc on two cores     pages in turn, each on one core
+    flowc on two cores     the first two networks on one core, and the last one on the other
     a pool of two engines  the package with one thread for each, in two threads that share the pages
 
 Both read the same pages, lines of English words in several sizes, and have read one before they are
@@ -38,7 +38,7 @@ type Small = float32[up to 6, 3, 48, 192]
 type Lines = float32[up to 6, 3, 48, up to WIDE]
 type Marks = float32[up to 6, up to WIDE / 8, 6625]
 
-task Camera { out image: Image   python "tasks.py:Camera" }
+task Camera { out image: Image   live   python "tasks.py:Camera" }
 task Shrink { in image: Image   out page: Page   python "tasks.py:shrink" }
 network Find from "det.onnx" { in page: Page from "x" }
 task Cut {
@@ -65,9 +65,9 @@ app Ocr {
     pad.lines -> read -> write.marks   pad.place -> write.place
 }
 mapping on host {
-    Ocr.camera -> cpu[0]   Ocr.write -> cpu[0]
-    Ocr.shrink -> cpu[0], cpu[1]   Ocr.find -> cpu[0], cpu[1]   Ocr.cut -> cpu[0], cpu[1]
-    Ocr.turn -> cpu[0], cpu[1]   Ocr.pad -> cpu[0], cpu[1]   Ocr.read -> cpu[0], cpu[1]
+    Ocr.camera -> cpu[0]   Ocr.shrink -> cpu[0]   Ocr.find -> cpu[0]   Ocr.cut -> cpu[0]
+    Ocr.turn -> cpu[0]   Ocr.pad -> cpu[0]
+    Ocr.read -> cpu[1] buffers 8   Ocr.write -> cpu[1]
 }
 """
 IMAGES = f'''"""Pages with some lines of words."""

@@ -231,7 +231,9 @@ class NetworkBuilder:
                 return None
             grouped = clauses.batch is not None and clauses.batch > 1
             file = read_network(clauses.place, {}, None)
-            fixed = _fixed(look, file if grouped else look)
+            fixed = _left_open(
+                _fixed(look, file if grouped else look), self._bounded(clauses, look)
+            )
             wishes = Wishes(fixed, constants, clauses.named_outputs)
             root = beside(clauses.file.span, "")
             place = prepared(clauses.place, look, wishes, root)
@@ -353,6 +355,22 @@ class NetworkBuilder:
             for border in chosen[id(port)]:
                 shapes[border.name] = type_.shape
         return shapes
+
+    def _bounded(
+        self, clauses: _Clauses, interface: NetworkInterface
+    ) -> dict[str, tuple[int, ...]]:
+        """The axes along which tensors of inputs vary."""
+        constants = set(map(constant_of, clauses.constants))
+        inputs = tuple(b for b in interface.inputs if b.name not in constants)
+        varying = [(port, type_) for port, type_ in clauses.typed_inputs() if type_.varies]
+        if not varying:
+            return {}
+        chosen = self._match(clauses.side("in"), inputs)
+        axes = {}
+        for port, type_ in varying:
+            for border in chosen[id(port)]:
+                axes[border.name] = type_.bounded
+        return axes
 
     def _wrong_batch(self, clauses: _Clauses, place: Path, batch: int) -> bool:
         """True after a fault: the network cannot be grouped like that."""
@@ -584,6 +602,17 @@ def _fixed(look: NetworkInterface, file: NetworkInterface) -> dict[str, tuple[in
             sizes[0] = -1
         shapes[border.name] = tuple(sizes)
     return shapes
+
+
+def _left_open(
+    shapes: dict[str, tuple[int, ...]], axes: dict[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of inputs with these axes left open (-1)."""
+    left = {}
+    for name, shape in shapes.items():
+        varying = axes.get(name, ())
+        left[name] = tuple(-1 if axis in varying else n for axis, n in enumerate(shape))
+    return left
 
 
 def _is_one(value: object, dtype: str) -> bool:

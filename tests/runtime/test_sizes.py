@@ -246,3 +246,50 @@ def test_null_tokens_and_sizes_travel_together() -> None:
     leaves.commit(port.laid(tokens), 4, True)
     there = came.acquire(4, True, None)  # type: ignore[arg-type]
     assert [t.tolist() for t in there] == [[1, 2], [], [3]]
+
+
+ASKED = """
+type Line = float32[1, up to 32]
+task Find { out x: Line   python "n.py:Find" }
+network Rec from "rec.onnx" { in x: Line   out y: float32[up to 32, up to 1] }
+task Show { in y: float32[up to 32, up to 1]   python "n.py:show" }
+app A { find: Find   rec: Rec   show: Show   find -> rec -> show }
+"""
+ASKED_CODE = """
+import numpy as np
+class Find:
+    def __init__(self): self.n = 0
+    def __call__(self):
+        self.n += 5
+        return np.arange(self.n % 32, dtype=np.float32)[None]
+def show(y): print(y.shape[0], int(y.sum()))
+"""
+
+
+def test_sizes_that_only_a_run_knows_vary_as_well(write: Write, tmp_path: Path) -> None:
+    """The shape of the output is computed, by arithmetic that inference does not follow: what ONNX
+    Runtime says of the largest input is its bound, and not its size."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    flow = write(ASKED, n_py=ASKED_CODE)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", ["real", "turned"], ["swapped"]),
+        helper.make_node("Cast", ["swapped"], ["wanted"], to=TensorProto.INT64),
+        helper.make_node("Reshape", ["x", "wanted"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "rec",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, "width"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["width", "one"])],
+        [numpy_helper.from_array(np.array([1, 0]), "turned")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, flow.parent / "rec.onnx")
+    store_profile(flow)
+    done = run(build(flow, tmp_path / "out"), "--frames", "4")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:4] == ["5 10", "10 45", "15 105", "20 190"]
