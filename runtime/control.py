@@ -19,6 +19,7 @@ from collections import deque
 from fractions import Fraction
 from typing import (
     TYPE_CHECKING,
+    Callable,
     Deque,
     Dict,
     Iterator,
@@ -78,6 +79,8 @@ class Control(threading.Thread):
         self.stays: List[Stay] = []
         self.changes: List[Change] = []
         self.script: Optional[List[Stay]] = None
+        #: Raises the events of a script whose time has come; True if there were any.
+        self.raise_due: Callable[[], bool] = lambda: False
         #: Events that led nowhere, by name.
         self.ignored: Dict[str, int] = {}
         self.frames: Optional[int] = None
@@ -379,6 +382,8 @@ class Control(threading.Thread):
                     continue
                 self._early = now if asked else 0
                 if parked:
+                    if self.raise_due():
+                        continue
                     return None  # the streams of all its apps have ended
                 if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
                     self._slower = False  # no frame is left that counts on the old rates

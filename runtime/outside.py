@@ -180,6 +180,7 @@ class Outside:
         #: Was something at the path before? Then it is not ours.
         self._taken = path is not None and os.path.lexists(path) and not _dead(path)
         self._over = threading.Event()
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Begin; the program may not have begun yet. Raises Mistake."""
@@ -187,6 +188,7 @@ class Outside:
             self._run.say(self._refused)
         listener = self._listener = _listening(self._path) if self._path else None
         if self._script:
+            self._control.raise_due = self.raise_due
             _begin(self._follow)
         if listener is not None:
             _begin(self._listen, listener)
@@ -207,17 +209,22 @@ class Outside:
         while not self._run.go.wait(0.05):
             if self._over.is_set():
                 return
-        left = self._script
-        while left and not self._over.wait(LOOK):
-            seconds = (time.perf_counter_ns() - self._run.begin) / 1e9
-            waiting = []
-            for line in left:
+        while self._script and not self._over.wait(LOOK):
+            self.raise_due()
+
+    def raise_due(self) -> bool:
+        """Raise the events of the script whose time has come; True if there were any."""
+        seconds = (time.perf_counter_ns() - self._run.begin) / 1e9
+        due: List[ScriptLine] = []
+        waiting: List[ScriptLine] = []
+        with self._lock:
+            for line in self._script:
                 passed = seconds if line.app is None else self._control.had(line.app)
-                if passed >= line.when:
-                    self._control.raise_event(line.event)
-                else:
-                    waiting.append(line)
-            left = waiting
+                (due if passed >= line.when else waiting).append(line)
+            self._script = waiting
+        for line in due:
+            self._control.raise_event(line.event)
+        return bool(due)
 
     def _listen(self, listener: socket.socket) -> None:
         while not self._over.is_set():
