@@ -34,7 +34,7 @@ LEAST = 0.98
 def keyword(folder: Path) -> Path:
     """A network that spots keywords: three dense layers over 49 frames of 10 coefficients."""
     rng = np.random.default_rng(0)
-    sizes = [490, 144, 144, 144, 12]
+    sizes = [490, 700, 700, 700, 12]
     nodes, weights = [helper.make_node("Reshape", ["x", "flat"], ["h0"])], []
     weights.append(numpy_helper.from_array(np.array([1, 490], np.int64), "flat"))
     for k, (before, after) in enumerate(itertools.pairwise(sizes)):
