@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ._common import Json, OnPlatform, Text, measuring, progress, replace, show_diagnostics
+
 if TYPE_CHECKING:
     from ..report.around import Stretch
-
-from ._common import Json, OnPlatform, Text, measuring, progress, replace, show_diagnostics
 
 
 def report(

@@ -106,9 +106,9 @@ def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
         for chain in app.chains:
             ways = chain_ways(valid.system.apps, chain.source, chain.sink)
             timed = tuple(tuple(_timed_parts(valid, by_name, way)) for way in ways)
-            timed_chain = TimedChain(chain.kind, chain.source, chain.sink, timed, chain.deadline_ns)
-            clocked = live.isdisjoint(timed_chain.groups)
-            chains.append(replace(timed_chain, clocked=clocked))
+            clocked = live.isdisjoint(part.group for way in timed for part in way)
+            ends = chain.kind, chain.source, chain.sink
+            chains.append(TimedChain(*ends, timed, chain.deadline_ns, clocked))
         made.append(replace(by_name[app.name], chains=tuple(chains)))
     return made
 

@@ -70,10 +70,10 @@ def text(write: Write) -> Text:
     return written
 
 
-def age_of(document: dict[str, Any], kind: str = "age") -> dict[str, Any]:
+def age_of(document: dict[str, Any], kind: str = "age", source: str = "Left.cam") -> dict[str, Any]:
     """What a report says of the age, or of the reaction."""
     (found,) = (p for p in document["apps"]["Robot"]["paths"] if p["kind"] == kind)
-    assert (found["source"], found["task"]) == ("Left.cam", "Robot.motor")
+    assert (found["source"], found["task"]) == (source, "Robot.motor")
     return dict(found)
 
 
@@ -236,11 +236,5 @@ platform board { cpu core[2] scheduler fixed_priority }
     out = build(flow, tmp_path / "b")
     report = out / "r.json"
     assert run(out, "--frames", "20", "--report", str(report)).returncode == 0
-    reaction = age_of_robot(json.loads(report.read_text()))
+    reaction = age_of(json.loads(report.read_text()), "reaction", "Robot.cam")
     assert reaction["firings"] == 19 and reaction["latency_ms"]["p50"] >= 20
-
-
-def age_of_robot(document: dict[str, Any]) -> dict[str, Any]:
-    """The reaction that a report of the app alone has."""
-    (found,) = (p for p in document["apps"]["Robot"]["paths"] if p["kind"] == "reaction")
-    return dict(found)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import islice
 
 from flowc.analysis.timing.chains import largest_gap
 from flowc.analysis.timing.response_time import worst_cases
@@ -32,7 +33,7 @@ from flowc.analysis.timing.system import (
     with_its_workers,
 )
 
-from event_simulator import Seen, Time, play
+from event_simulator import Run, Seen, Time, play
 from executions import hunting_runs, hyperperiod
 from random_programs import KINDS, Kind, random_program
 
@@ -193,12 +194,12 @@ def rows(chains: int, phases: int, seed: int) -> dict[str, Tally]:
             for g in plain.groups:
                 shifted.append(replace(g, offset=rng.randrange(int(g.period))))
             system = with_chains(replace(plain, groups=tuple(shifted)), way)
-            found = _longest(system, way, rng)
+            found = _largest(system, way, _long_runs(system, rng))
             bounds = worst_cases(system).chains[way[-1][0]]
             free = worst_cases(in_any_phases(system)).chains[way[-1][0]]
             for kind, bound, time in zip(("age", "reaction"), bounds, found, strict=True):
                 tallies[f"{kind}, {CLOCKS[0]}"].add(f"row {number}", bound, time)
-            worst = [max(a, b or 0) for a, b in zip(worst, found, strict=True)]
+            worst = [max(a, b) for a, b in zip(worst, found, strict=True)]
         for kind, bound, time in zip(("age", "reaction"), free, worst, strict=True):
             tallies[f"{kind}, {CLOCKS[1]}"].add(f"row {number}", bound, time)
     return tallies
@@ -207,29 +208,26 @@ def rows(chains: int, phases: int, seed: int) -> dict[str, Tally]:
 CLOCKS = ("one clock", "any phases")
 
 
-def _longest(
-    system: TimedSystem, way: Sequence[tuple[str, int]], rng: random.Random
-) -> tuple[Time | None, Time | None]:
-    """The largest age and reaction over some executions."""
-    age: Time | None = None
-    reaction: Time | None = None
+def _long_runs(system: TimedSystem, rng: random.Random) -> Iterator[Run]:
+    """A dozen executions in which each group has two hyperperiods or more, the first one longer."""
     whole = hyperperiod(system)
-    for number, run in enumerate(hunting_runs(system, rng, 1)):
-        if number and any(n < 2 * whole // int(g.period) for g, n in _counts(system, run)):
-            continue
-        if number > 12:
-            break
+    for number, run in enumerate(islice(hunting_runs(system, rng, 1), 13)):
+        counts = ((run.iterations[g.name], 2 * whole // int(g.period)) for g in system.groups)
+        if not number or all(count >= least for count, least in counts):
+            yield run
+
+
+def _largest(
+    system: TimedSystem, way: Sequence[tuple[str, int]], runs: Iterable[Run]
+) -> list[Time]:
+    """The largest age and reaction over executions; 0 where there is none."""
+    found: list[Time] = [0, 0]
+    for run in runs:
         seen = play(system, run)
         for ties in (False, True):
-            one, other = seen_along(system, way, seen, ties)
-            age = one if age is None else max(age, one or 0)
-            reaction = other if reaction is None else max(reaction, other or 0)
-    return age, reaction
-
-
-def _counts(system: TimedSystem, run: object) -> Iterator[tuple[TimedGroup, int]]:
-    for group in system.groups:
-        yield group, run.iterations[group.name]  # type: ignore[attr-defined]
+            both = seen_along(system, way, seen, ties)
+            found = [max(a, b or 0) for a, b in zip(found, both, strict=True)]
+    return found
 
 
 def programs(count: int, seed: int, kinds: dict[str, Kind]) -> dict[str, Tally]:
@@ -244,12 +242,7 @@ def programs(count: int, seed: int, kinds: dict[str, Kind]) -> dict[str, Tally]:
             way = random_way(system, rng)
             system = with_chains(system, way)
             bounds = worst_cases(system).chains[way[-1][0]]
-            found: list[Time] = [0, 0]
-            for run in hunting_runs(system, rng, 1):
-                seen = play(system, run)
-                for ties in (False, True):
-                    both = seen_along(system, way, seen, ties)
-                    found = [max(a, b or 0) for a, b in zip(found, both, strict=True)]
+            found = _largest(system, way, hunting_runs(system, rng, 1))
             for word, bound, time in zip(("age", "reaction"), bounds, found, strict=True):
                 tallies[f"{name}, {word}"].add(f"{name} {number}", bound, time)
     return tallies
