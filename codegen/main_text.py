@@ -13,6 +13,7 @@ from ..model.deployment import (
     DeployedChannel,
     DeployedCrossing,
     DeployedPath,
+    DeployedStamp,
     DeployedTask,
     Deployment,
 )
@@ -70,6 +71,8 @@ def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
         words=words,
         part=part,
         crossings=[_crossing(c, task_ids) for c in part.crossings] if part else [],
+        told=[_told(s, task_ids) for s in part.stamps if s.outgoing] if part else [],
+        elsewhere=[_elsewhere(s, task_ids) for s in part.stamps if not s.outgoing] if part else [],
     )
     return text.encode()
 
@@ -87,6 +90,8 @@ def words_of(deployment: Deployment) -> list[str]:
         words |= {END_TO_END[path.kind] for path in app.paths if path.kind in END_TO_END}
     if deployment.part is not None:
         words.add("Transport")
+        if deployment.part.stamps:
+            words.add("Stamps")
     if deployment.scenario is not None:
         words.add("Control")
         if any(s.like is not None for s in deployment.scenario.states):
@@ -102,6 +107,8 @@ def _identifiers(deployment: Deployment) -> tuple[Identifiers, Identifiers]:
     for app in deployment.apps:
         for task in app.tasks:
             tasks[task.name] = task.name if several else task.name.partition(".")[2]
+    if deployment.part is not None:
+        tasks |= {s.task: f"{s.task} elsewhere" for s in deployment.part.stamps if not s.outgoing}
     ids = identifiers([*(f"app {n}" for n in apps), *tasks.values()], RESERVED)
     return {n: ids[f"app {n}"] for n in apps}, {n: ids[short] for n, short in tasks.items()}
 
@@ -118,6 +125,27 @@ def _crossing(crossing: DeployedCrossing, task_ids: Identifiers) -> str:
         f"capacity={crossing.channel.capacity}{initial_tokens(crossing.channel)}",
     ]
     return f"{call}({literal(crossing.peer)}).channel({', '.join(arguments)})"
+
+
+def _told(stamp: DeployedStamp, task_ids: Identifiers) -> str:
+    """The call in main.py for a task that another part asks about."""
+    return f"tell({literal(stamp.peer)}, {task_ids[stamp.task]}{_asked(stamp)})"
+
+
+def _elsewhere(stamp: DeployedStamp, task_ids: Identifiers) -> str:
+    """The statement in main.py for a task of another part, the source of a path that ends here."""
+    given = f"{literal(stamp.peer)}, {literal(stamp.task)}, firings={stamp.firings}"
+    return f"{task_ids[stamp.task]} = stamps.elsewhere({given}{_asked(stamp)})"
+
+
+def _asked(stamp: DeployedStamp) -> str:
+    """What is told of a task, as further arguments."""
+    words = ", releases=True" if stamp.releases else ""
+    if stamp.ages:
+        words += f", ages={literal(list(stamp.ages))}"
+    if stamp.reactions:
+        words += f", reactions={literal(list(stamp.reactions))}"
+    return words
 
 
 def _app(app: DeployedApp, app_ids: Identifiers, task_ids: Identifiers) -> dict[str, Any]:

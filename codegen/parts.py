@@ -20,6 +20,7 @@ from ..model.deployment import (
 )
 from ..model.platform import Platform
 from .memory import planned
+from .stamps import stamps
 
 
 def split(whole: Deployment, platform: Platform) -> Iterator[tuple[str, Deployment]]:
@@ -43,6 +44,7 @@ def split(whole: Deployment, platform: Platform) -> Iterator[tuple[str, Deployme
             passed=_apps_elsewhere(whole, _last, where, machine),
             crossings=tuple(_crossings(whole, where, machine)),
             hub=hub,
+            stamps=tuple(stamps(whole, where, machine)),
         )
         own = tuple(a for a in apps if a.tasks)
         memory = planned(own, workers)
@@ -113,7 +115,7 @@ def _own(app: DeployedApp, where: dict[str, str], machine: str) -> DeployedApp:
         channels=tuple(
             c for c in app.channels if where[c.source] == where[c.destination] == machine
         ),
-        paths=tuple(p for p in app.paths if where[p.source] == where[p.sink] == machine),
+        paths=tuple(p for p in app.paths if where[p.sink] == machine),
     )
 
 

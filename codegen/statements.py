@@ -42,6 +42,7 @@ RESERVED = frozenset(
         SERVER,
         "Sized",
         "SizedUpTo",
+        "Stamps",
         "Transport",
         "UpTo",
         "control",
@@ -51,6 +52,7 @@ RESERVED = frozenset(
         "program",
         "range",
         "signal",
+        "stamps",
         "sys",
         "transport",
     }

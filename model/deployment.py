@@ -274,13 +274,31 @@ class DeployedCrossing:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployedStamp:
+    """What two parts of a program tell each other of the times of a task, as one of them sees it.
+
+    `outgoing`: the task is here, and `peer` asks about it; otherwise it is there, and has so many
+    `firings` per iteration. What is told: the `releases` of its firings; and of a reader of a
+    mailbox, the marks of the tokens that it finds, for `ages` and `reactions` from those sources.
+    """
+
+    outgoing: bool
+    peer: str
+    task: str
+    firings: int
+    releases: bool
+    ages: tuple[str, ...]
+    reactions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeployedPart:
     """The part of a program on one machine: `whole` is the digest of the program, `peers` are the
     other parts.
 
     `led` are its apps whose sources are all elsewhere, `passed` those whose frames end only
     elsewhere. If some pair of parts has no channel between them, all parts connect to the `hub`;
-    otherwise parts connect only where there are channels.
+    otherwise parts connect only where there are channels or `stamps`.
     """
 
     machine: str
@@ -290,6 +308,7 @@ class DeployedPart:
     passed: tuple[str, ...]
     crossings: tuple[DeployedCrossing, ...]
     hub: str | None = None
+    stamps: tuple[DeployedStamp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ unused fields.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ..model.json_reader import Between, parse_object, read
 
@@ -38,8 +38,9 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPath:
-    """A path from a source to a task."""
+    """A path from a source to a task, an age or a reaction."""
 
+    kind: Literal["path", "age", "reaction"]
     source: str
     task: str
     firings: _Count

@@ -38,6 +38,7 @@ _NAMES = {
     "segments": ("Segments",),
     "select": ("Select",),
     "sizes": ("Sized", "SizedUpTo"),
+    "stamps": ("Stamps",),
     "tokens": ("Port", "TaskError"),
     "transport": ("Transport",),
 }

@@ -44,6 +44,7 @@ from .segments import Segments as Segments
 from .select import Select as Select
 from .sizes import Sized as Sized
 from .sizes import SizedUpTo as SizedUpTo
+from .stamps import Stamps as Stamps
 from .tokens import Port as Port
 from .tokens import TaskError as TaskError
 from .transport import Transport as Transport

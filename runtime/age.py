@@ -11,10 +11,12 @@ come from before the state that a program is in do not count.
 """
 
 from fractions import Fraction
+from functools import partial
 from typing import List, Optional
 
-from .graph import LONGEST_AGO, App, Path, Task
-from .link import Link, Mark, Reader
+from .elsewhere import Elsewhere
+from .graph import App, Path, Task
+from .link import Link, Mark, Reader, Release
 
 
 class Age(Path):
@@ -31,8 +33,7 @@ class Age(Path):
 
     def prepare(self) -> None:
         """Once all tasks are known: find the ways to the source."""
-        mark = Mark(self.source.name, self.oldest)
-        self._origins = origins(self.sink, self.source, mark)
+        self._origins = origins(self.sink, Mark(self.source.name, self.oldest))
         if self._origins:
             self.sink.paths.append(self)
 
@@ -62,27 +63,16 @@ class Reaction(Age):
 
 
 class Origin:
-    """Tells of a firing the release of the newest data of a source behind it, along one path: that
-    of the source itself, or the mark of the token that the reader of a mailbox found."""
+    """Tells of a firing the release of the newest data of a source behind it, along one path.
+    `known` tells it of a firing of the path's source."""
 
-    def __init__(self, path: Path, reader: Optional[Reader] = None, mark: int = 0) -> None:
-        self._path, self._reader, self._mark = path, reader, mark
-        if reader is None:
-            path.keep_releases()
+    def __init__(self, path: Path, known: Release) -> None:
+        self._path, self._known = path, known
 
     def release(self, firing: int) -> Optional[int]:
         """In ns; None where there are no such data yet."""
         number = self._path.number(firing)
-        if number < 0:
-            return None
-        if self._reader is None:
-            releases = self._path.source.releases
-            return releases[number % len(releases)]
-        marks = self._reader.marks[number % LONGEST_AGO]
-        release = marks[self._mark] if self._mark < len(marks) else None
-        if release is not None and release < self._path.source.app.since:
-            return None
-        return release
+        return None if number < 0 else self._known(number)
 
 
 def release_behind(ways: List[Origin], firing: int, oldest: bool) -> Optional[int]:
@@ -99,22 +89,40 @@ def release_behind(ways: List[Origin], firing: int, oldest: bool) -> Optional[in
     return found
 
 
-def origins(task: Task, source: Task, mark: Mark) -> List[Origin]:
-    """The ways from a source to a task: within its app, or through the mailboxes that it reads."""
+def origins(task: Task, mark: Mark) -> List[Origin]:
+    """The ways to a task from the source of a mark: within its app, or through the mailboxes that
+    it reads."""
     ways: List[Origin] = []
     for path in (*task.app.paths, *task.app.parts):
-        if path.sink is not task or isinstance(path, Age):
-            continue
-        if path.source is source:
-            ways.append(Origin(path))
-        elif isinstance(path.source.code, Reader):
-            number = _marked(path.source.code.link, source, mark, task.app.beside)
-            if number is not None:
-                ways.append(Origin(path, path.source.code, number))
+        if path.sink is task and not isinstance(path, Age):
+            known = telling(path.source, mark)
+            if known is not None:
+                ways.append(Origin(path, known))
     return ways
 
 
-def _marked(link: Link, source: Task, mark: Mark, apps: List[App]) -> Optional[int]:
+def telling(task: Task, mark: Mark) -> Optional[Release]:
+    """Tells of a firing of a task, the source of a path, the release of the data behind it: its
+    own, or the mark of the token that it has found. None if no data of the source come there."""
+    if task.name == mark.source:
+        task.keep_releases()
+        return task.release_of
+    if isinstance(task, Elsewhere):
+        return task.telling(mark)
+    if isinstance(task.code, Reader):
+        place = _marked(task.code.link, mark, task.app.beside)
+        if place is not None:
+            return partial(_mark_of_state, task, task.code, place)
+    return None
+
+
+def _mark_of_state(task: Task, reader: Reader, place: int, firing: int) -> Optional[int]:
+    """The mark that a reader has found, unless it is from before the state began."""
+    release = reader.mark_of(firing, place)
+    return None if release is None or release < task.app.since else release
+
+
+def _marked(link: Link, mark: Mark, apps: List[App]) -> Optional[int]:
     """The place of a mark on a mailbox's tokens, which the app that writes to it makes from now on;
     None if no data of the source come there from these apps."""
     writers = ((put, task) for put in link.puts for task in put.tasks if task.app in apps)
@@ -124,7 +132,7 @@ def _marked(link: Link, source: Task, mark: Mark, apps: List[App]) -> Optional[i
     number = link.place_of(mark)
     if number in put.marked(writer.app):
         return number
-    ways = origins(writer, source, mark)
+    ways = origins(writer, mark)
     if not ways:
         return None
     put.mark(writer.app, number, lambda firing: release_behind(ways, firing, mark.oldest))

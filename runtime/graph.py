@@ -86,6 +86,8 @@ class Task:
         #: here.
         self.releases: List[int] = []
         self.paths: List[Path] = []
+        #: Who else is told of each firing's number and release.
+        self.told: Optional[Callable[[int, int], None]] = None
 
     def ends_iteration(self) -> bool:
         """Does no task read in an iteration what it makes there?"""
@@ -143,6 +145,21 @@ class Task:
         found[0].failed, found[0].skipped = self.failed, self.skipped
         return found
 
+    def release_of(self, firing: int) -> Optional[int]:
+        """When a firing of a source was released, of which a path wants to know; in ns."""
+        return self.releases[firing % len(self.releases)]
+
+    def released(self, firing: int, time_ns: int) -> None:
+        """Keep the release of a firing, for the paths that begin here."""
+        self.releases[firing % len(self.releases)] = time_ns
+        if self.told is not None:
+            self.told(firing, time_ns)
+
+    def keep_releases(self) -> None:
+        """Keep as many releases as paths ask for."""
+        most = self.per_iteration * LONGEST_AGO
+        self.releases = [0] * max(most, len(self.releases))
+
     def arrival(self, end: int) -> int:
         """When the data came that a firing of a live source has just delivered, at `end`."""
         time = self.code.arrived()
@@ -196,8 +213,8 @@ class Path:
     def ended(self, firing: int, time_ns: int) -> None:
         """A firing of the sink is over."""
         number = self.number(firing)
-        if number >= 0:
-            release = self.source.releases[number % len(self.source.releases)]
+        release = self.source.release_of(number) if number >= 0 else None
+        if release is not None:
             self.took(firing, time_ns - release, time_ns)
 
     def number(self, firing: int) -> int:
@@ -215,13 +232,8 @@ class Path:
 
     def prepare(self) -> None:
         """Once all tasks are known: keep the releases of the source, and count at the ends."""
-        self.keep_releases()
+        self.source.keep_releases()
         self.sink.paths.append(self)
-
-    def keep_releases(self) -> None:
-        """Keep as many releases of the source as are asked for."""
-        most = self.source.per_iteration * LONGEST_AGO
-        self.source.releases = [0] * max(most, len(self.source.releases))
 
     def add(self, other: "Path") -> None:
         """Count what another path between tasks of these names has shown as shown by this one,

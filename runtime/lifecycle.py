@@ -81,14 +81,18 @@ def _prepare(program: Program, frames: Optional[int]) -> None:
     wired(program)
     for app in program.apps:
         app.prepare(control is not None)
-        if run.full_speed or (run.transport is not None and app.name in run.transport.passed):
+        if run.full_speed:
             app.without_deadlines()
+        elif run.transport is not None and app.name in run.transport.passed:
+            app.deadline = None  # its frames end in another part
         if frames is not None:
             app.limit = frames
         if control is not None:
             app.limit = 0  # until its state is entered
     if control is not None:
         control.frames = frames
+    if run.transport is not None and run.transport.stamps is not None:
+        run.transport.stamps.prepare()
 
 
 class _Execution:

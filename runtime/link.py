@@ -182,11 +182,24 @@ class Put(_End):
 
 
 class Reader(_End):
-    """A source that reads a link; `marks` are those of the tokens of its latest firings."""
+    """A source that reads a link; it knows the marks of the tokens of its latest firings."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self.marks: List[Marks] = [()] * LONGEST_AGO
+        self._marks: List[Marks] = [()] * LONGEST_AGO
+        #: Who else is told of each firing's number and marks.
+        self.told: Optional[Callable[[int, Marks], None]] = None
+
+    def found(self, firing: int, marks: Marks) -> None:
+        """A firing has found a token with these marks."""
+        self._marks[firing % LONGEST_AGO] = marks
+        if self.told is not None:
+            self.told(firing, marks)
+
+    def mark_of(self, firing: int, place: int) -> Optional[int]:
+        """One mark of the token that a firing has found; None where it has no such."""
+        marks = self._marks[firing % LONGEST_AGO]
+        return marks[place] if place < len(marks) else None
 
 
 class Latest(Reader):
@@ -209,10 +222,10 @@ class Latest(Reader):
             raise StopIteration
         found = self.link.place.newest()
         if found is None:
-            self.marks[firing % LONGEST_AGO] = ()
+            self.found(firing, ())
             return self._first
         # No other token overwrites the last one of a stream, whose age says nothing.
-        self.marks[firing % LONGEST_AGO] = () if self.link.ended() else found[2]
+        self.found(firing, () if self.link.ended() else found[2])
         return found[0]
 
 
@@ -227,7 +240,7 @@ class Take(Reader):
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         run, place = self.link.run, self.link.place
         token, self._arrived, marks = place.take(lambda: run.ending or self.link.dry())
-        self.marks[firing % LONGEST_AGO] = marks
+        self.found(firing, marks)
         return token
 
     def arrived(self) -> Optional[int]:

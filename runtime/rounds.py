@@ -641,6 +641,8 @@ class _Source:
     def _released(self, firing: Firing, time: str) -> str:
         """Keep when a source was released, for the paths that begin there."""
         j = self._number[firing.task]
+        if firing.task.told is not None:
+            return "task%d.released(f%d + %d, %s)" % (j, j, firing.offset, time)
         return "task%d.releases[(f%d + %d) %% %d] = %s" % (
             j,
             j,

@@ -27,6 +27,7 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Set,
     Tuple,
 )
 
@@ -40,13 +41,14 @@ from .tokens import Hole, Missing, Pieces, Port
 
 if TYPE_CHECKING:
     from .program import Program
+    from .stamps import Stamps
 
 #: Where a part finds out about its peers: a JSON document.
 VARIABLE = "FLOWC_MACHINES"
 #: What a part says on standard error that listens at a port of its own choice, before the number.
 LISTENS = "flowc: listens at port "
 #: What a peer of another version would not understand.
-VERSION = 2
+VERSION = 3
 #: Milliseconds between heartbeats, and without an answer until a part counts as gone.
 BEAT, GONE = 250, 2750
 #: Milliseconds between two looks, and for which the last words of a part may take to leave.
@@ -58,7 +60,7 @@ FAREWELL, LOOKS = 0.5, 5
 START = 20_000_000
 
 HELLO, READY, GO, TOKENS, HOLES, CREDIT, LIMIT, STARTED, DRAIN, FAILED, BYE, PING, PONG = range(13)
-NULLS = 13
+NULLS, STAMP = 13, 14
 #: Kind, sender, channel or app, how many, a number, and the number of the message between these
 #: two.
 _HEAD = struct.Struct("<BxHIIqQ")
@@ -142,6 +144,9 @@ class Transport:
         #: Where this part listens and where the others are, if they have found each other; else
         #: VARIABLE says it.
         self.given: Optional[Dict[str, Any]] = None
+        #: The times that parts tell each other, and the parts that are told, or tell.
+        self.stamps: Optional[Stamps] = None
+        self.told: Set[str] = set()
 
     # -- construction ------------------------------------------------------------------------------
     def sends_to(self, peer: str) -> "RemoteChannels":
@@ -259,7 +264,7 @@ class Transport:
         public, secret = given["public"].encode(), given["secret"].encode()
         near = self.names
         if self.hub is not None and self.hub != self.name:
-            near = sorted({self.hub, *self._of.values()})
+            near = sorted({self.hub, *self._of.values(), *self.told})
         for name in near:
             if name == self.name:
                 continue
@@ -355,6 +360,10 @@ class Transport:
 
     def _credit(self, number: int, count: int) -> None:
         self._say(self.peers[self._of[number]], CREDIT, number, count)
+
+    def stamp(self, part: str, of_marks: bool, firing: int, times: int, body: bytes) -> None:
+        """Tell a part so many times of a firing, and whose they are: see `stamps.py`."""
+        self._say(self.peers[part], STAMP, int(of_marks), times, firing, body)
 
     def limit(self, app: App, iterations: int) -> None:
         """An app ends after so many iterations: no part begins others."""
@@ -533,6 +542,9 @@ class Transport:
                 channel.arrived(missing, count)
         elif kind == CREDIT:
             self.outgoing[where].release(count)
+        elif kind == STAMP and self.stamps is not None:
+            content = bytes(_joined(body))
+            self.stamps.heard(peer.name, peer.offset, bool(where), number, count, content)
         elif kind == PING:
             self._say(peer, PONG, 0, 0, number, struct.pack("<q", time.perf_counter_ns()))
         elif kind == PONG:

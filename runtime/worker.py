@@ -436,7 +436,7 @@ def _tell_paths(task: Task, firing: int, group: int, released: int, end: int) ->
     numbers = range(firing, firing + group)
     if task.releases:
         for number in numbers:
-            task.releases[number % len(task.releases)] = released
+            task.released(number, released)
     for path in task.paths:
         for number in numbers:
             path.ended(number, end)

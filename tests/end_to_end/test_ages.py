@@ -12,6 +12,7 @@ from flowc.cli import app
 from typer.testing import CliRunner
 
 from builds import Write, build, harness, run
+from rigs import sites
 
 TEXT = """
 task Cam {{ out f: int32   wcet 1 ms   python "code.py:cam" }}
@@ -54,6 +55,17 @@ def motor(c): pass
 DIRECT = "Left.look -> latest wcet 100 us -> plan"
 OVER_ANOTHER = "Middle.plan -> latest wcet 100 us -> plan"
 EACH_ONCE = "Left.look -> drop oldest 4 wcet 100 us -> plan"
+
+#: The ways of the age and the reaction lead over three machines.
+RIG = """
+platform rig {
+    machine eye { cpu core }   machine brain { cpu core[2] }   machine arm { cpu core }
+    link eye brain 1 GB/s 20 us   link brain arm 1 GB/s 20 us
+}
+mapping on rig {
+    Left.cam -> eye.core   Left.look -> brain.core[0]   Robot.plan -> brain.core[1]   Robot.motor -> arm.core
+}
+"""
 
 Text = Callable[..., Path]
 
@@ -208,6 +220,41 @@ def test_each_state_measures_its_ages(text: Text, tmp_path: Path) -> None:
     assert age["firings"] > 5 and reaction["firings"] > 0
     # What lay in a mailbox during another state does not count.
     assert age["latency_ms"]["p99"] < 250 and reaction["latency_ms"]["p99"] < 250
+
+
+def test_parts_on_several_machines_measure_what_ends_in_them(text: Text, tmp_path: Path) -> None:
+    """The middle one is told when the camera was released, the last one what the reader found."""
+    flow = text(more=RIG)
+    left = "app Left { deadline 40 ms from cam to look "
+    flow.write_text(flow.read_text().replace("app Left {", left))
+    out = build(flow, tmp_path / "out", platform="rig")
+    middle = (out / "parts" / "brain" / "main.py").read_text()
+    assert (
+        'stamps.tell("arm", robot_from_left_look, ages=["Left.cam"], reactions=["Left.cam"])'
+        in middle
+    )
+    assert 'stamps.elsewhere("eye", "Left.cam", firings=1, releases=True)' in middle
+    words = [
+        "run",
+        str(flow),
+        "--platform",
+        "rig",
+        "--machines",
+        str(sites(tmp_path, "eye", "brain", "arm")),
+    ]
+    done = CliRunner().invoke(app, [*words, "--frames", "40", "--no-measure", "--json"])
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    (path,) = (p for p in document["apps"]["Left"]["paths"] if p["task"] == "Left.look")
+    assert (path["kind"], path["source"], path["task"], path["firings"]) == (
+        "path",
+        "Left.cam",
+        "Left.look",
+        40,
+    )
+    age, reaction = age_of(document), age_of(document, "reaction")
+    assert age["firings"] >= 1 and age["latency_ms"]["max"] >= 30
+    assert reaction["firings"] >= 1 and reaction["latency_ms"]["p50"] >= 40
 
 
 def test_check_names_the_deadlines(text: Text) -> None:

@@ -18,6 +18,7 @@ import zmq
 from flowc.runtime import transport as wire
 from flowc.runtime.door import PIECE
 from flowc.runtime.failures import Failure
+from flowc.runtime.stamps import Stamps
 from flowc.runtime.tokens import Port
 
 from . import mutate
@@ -64,7 +65,7 @@ def _messages() -> list[list[bytes]]:
     bodies = [
         (wire.HELLO, 0, 0, 0, json.dumps(HELLO).encode()), (wire.PING, 0, 0, 77, b""), (wire.READY, 0, 0, 0, b""),
         (wire.GO, 0, 0, 99, b""), (wire.STARTED, 0, 0, 1, struct.pack("<q", 5) + b"A"), (wire.LIMIT, 0, 0, 9, b"A"),
-        (wire.TOKENS, 0, 2, 0, tokens), (wire.HOLES, 0, 1, 0, b""), (wire.CREDIT, 1, 0, 0, b""),
+        (wire.STAMP, 0, 1, 5, struct.pack("<q", 5) + b"A.x"), (wire.TOKENS, 0, 2, 0, tokens), (wire.HOLES, 0, 1, 0, b""), (wire.CREDIT, 1, 0, 0, b""),
         (wire.DRAIN, 0, 0, 0, b""), (wire.PONG, 0, 0, 1, struct.pack("<q", 4)), (wire.FAILED, 0, 0, 0, failed),
         (wire.BYE, 0, 0, 0, b""),
     ]  # fmt: skip
@@ -77,10 +78,10 @@ def _messages() -> list[list[bytes]]:
 def make(rng: Random, folder: Path) -> None:
     """What is said, by whom: one in four says what parts say."""
     known = _messages()
-    kept = [known[0], *rng.sample(known[1:11], rng.randrange(10))]
+    kept = [known[0], *rng.sample(known[1:12], rng.randrange(11))]
     honest = rng.random() < 0.25
     if not honest and rng.random() < 0.2:
-        kept = [*kept, *known[11:]]
+        kept = [*kept, *known[12:]]
     numbered = [
         [head[:-8] + struct.pack("<Q", n), *body] for n, (head, *body) in enumerate(kept, 1)
     ]
@@ -120,7 +121,7 @@ def _changed(rng: Random, messages: list[list[bytes]]) -> list[list[bytes]]:
                     *[b"x" * rng.choice((0, 1, 1000))] * rng.choice((0, 2, 100)),
                 ]
             case 4:
-                numbers = rng.choice((0, 1, 13, 255)), rng.choice((0, 1, 2, 65535)), *(
+                numbers = rng.choice((0, 1, 13, 14, 255)), rng.choice((0, 1, 2, 65535)), *(
                     rng.choice((0, 1, 3, 2**32 - 1)) for _ in range(2)
                 ), rng.choice((0, 2**63 - 1, -1, -(2**63))), 1 + at  # fmt: skip
                 messages[at] = [wire._HEAD.pack(*numbers), *messages[at][1:]]
@@ -162,7 +163,9 @@ def _heard(context: Any, plan: dict[str, Any], messages: list[list[bytes]]) -> b
         "public": other[0].decode(),
     }
     run = _Run()
-    mesh = wire.Transport(SimpleNamespace(run=run), "back", ["front"], "w", (), ())  # type: ignore[arg-type]
+    program: Any = SimpleNamespace(run=run)
+    mesh = wire.Transport(program, "back", ["front"], "w", (), ())
+    Stamps(program, mesh).elsewhere("front", "A.x", releases=True)
     task: Any = SimpleNamespace(name="A.y", inputs=[Port("x", "float32", (4,))])
     mesh.receives_from("front").channel(0, task, "x", "A.x", "c", 4)
     mesh.sends_to("front").channel(1, task, "y", "A.z", "d", 4)

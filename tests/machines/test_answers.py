@@ -35,7 +35,7 @@ REPORT: dict[str, Any] = {
     "apps": {
         "A": {
             "frames": 1, "skipped": 0, "seconds": 0.1, "fps": 10.0, "deadline_misses": 0, "overruns": 0, **LATENCY,
-            "paths": [{"source": "A.s", "task": "A.t", "firings": 1, "deadline_misses": 0, **LATENCY}],
+            "paths": [{"kind": "age", "source": "A.s", "task": "A.t", "firings": 1, "deadline_misses": 0, **LATENCY}],
         }
     },
     "processors": {"core": {"utilization": 0.5}},
