@@ -112,7 +112,10 @@ def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
 
 
 def _list(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
-    if port.count:
+    if task.within_ns is not None:
+        message = f"`{port.name}` takes requests in batches, and {robot.messages} are no requests"
+        yield Diagnostic("F535", message, task.span, help="remove `batch` from the app")
+    elif port.count:
         message = f"`{port.name}` is a list, but {robot.messages} have one token each"
         help_text = "read it inside of the app, and send an array of a fixed size"
         yield Diagnostic("F535", message, task.span, help=help_text)

@@ -58,6 +58,8 @@ ITEMS = {
         "deadline",
         "priority",
         "share",
+        "batch",
+        "within",
         "reaction",
         "delay",
         "every",

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from ..model.application import Port, Task
+from ..model.application import REQUESTS, Port, Task
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator, Scope
 from .wiring import Key, PortView, WiredEdge
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How an app takes requests: `most` together, those that come `within_ns` of the first."""
+
+    most: int
+    within_ns: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +37,14 @@ class OpenEnd:
 
 
 def open_ends(
-    declaration: s.AppDecl, evaluate: Evaluator, context: Context, scope: Scope
+    declaration: s.AppDecl,
+    evaluate: Evaluator,
+    context: Context,
+    scope: Scope,
+    requests: Requests | None,
 ) -> Iterator[OpenEnd]:
     """The open ends of an app; faults go to the context. `scope` are the parameters of a graph that
-    became an app.
+    became an app, `requests` are there if it takes them in batches.
     """
     app = declaration.name.text
     first: dict[str, s.Boundary] = {}
@@ -50,7 +63,12 @@ def open_ends(
             context.fault("F602", f"open end `{name}` has no type", part.span, help=help_text)
         else:
             type_ = evaluate.type(part.type, scope)
-        yield _open_end(app, part, type_, rates)
+        if requests is not None and part.rate is not None:
+            help_text = "without `rate` each request has one token there"
+            message = f"open end `{name}` has a list, and the app takes requests in batches"
+            context.fault("F229", message, part.span, help=help_text)
+        end = _open_end(app, part, type_, rates)
+        yield end if requests is None or part.rate is not None else _of_requests(end, requests)
 
 
 def _open_end(
@@ -82,3 +100,13 @@ def _open_end(
         return OpenEnd(view, source, WiredEdge(key, view.key, (), span))
     sink = replace(task, inputs=(replace(port, direction="in"),))
     return OpenEnd(view, sink, WiredEdge(view.key, key, (), span))
+
+
+def _of_requests(end: OpenEnd, requests: Requests) -> OpenEnd:
+    """An open end of an app that takes requests in batches: an `in` has a list of them, an `out`
+    fires for each."""
+    if end.task.border == "out":
+        return end
+    (port,) = end.task.outputs
+    listed = replace(port, rates=(requests.most,), stacked=True, count=REQUESTS)
+    return replace(end, task=replace(end.task, outputs=(listed,), within_ns=requests.within_ns))

@@ -368,6 +368,9 @@ class TreeBuilder:
         amount, unit = period[-2:]  # what stands between is `%` and `of`
         return s.ShareDecl(percent, self._optional(amount, unit), span)
 
+    def requests(self, span: Span, most: s.Expr, amount: s.Expr, unit: Token) -> s.RequestsDecl:
+        return s.RequestsDecl(most, self._quantity(amount, unit), span)
+
     def graph(self, span: Span, name: Token, params: Any, *items: Any) -> s.GraphDecl:
         return s.GraphDecl(self._word(name), params or (), items, self._doc(span), span)
 

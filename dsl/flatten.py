@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain, count
 
 from ..model.application import (
+    MOST_BATCH,
     Application,
     Channel,
     Link,
@@ -25,7 +26,7 @@ from ..model.application import (
 from ..model.diagnostic import Note, did_you_mean, listed, one_of
 from ..model.span import Span
 from . import syntax as s
-from .borders import OpenEnd, open_ends
+from .borders import OpenEnd, Requests, open_ends
 from .chains import Chains
 from .channels import Channels
 from .components import Components
@@ -90,6 +91,7 @@ class Flattener:
         timing: dict[str, Fraction | None] = {}
         priority = 0
         share: Share | None = None
+        requests: Requests | None = None
         places: dict[str, Span] = {}
         for item in declaration.items:
             match item:
@@ -105,12 +107,17 @@ class Flattener:
                 case s.ShareDecl():
                     self._once("share", item.span, places)
                     share = self._share(item)
+                case s.RequestsDecl():
+                    self._once("batch", item.span, places)
+                    requests = self._requests(item)
                 case _:
                     pass
         blocks = [i for i in declaration.items if isinstance(i, (s.InstanceDecl, s.ArrowChain))]
         name = self.name = declaration.name.text
         scope = scope or {}
-        ends = tuple(open_ends(declaration, self._evaluate, self._context, scope))
+        ends = tuple(open_ends(declaration, self._evaluate, self._context, scope, requests))
+        if "batch" in places:
+            self._require_requests(declaration, places["batch"], ends)
         self._open(ends)
         if not blocks:
             self._context.fault(
@@ -156,6 +163,28 @@ class Flattener:
             )
             return None
         return Share(Fraction(percent) / 100, period, declared.span)
+
+    def _requests(self, declared: s.RequestsDecl) -> Requests | None:
+        """How an app takes requests in batches; None after a fault."""
+        what = "the size of a batch"
+        most = self._evaluate.integer(declared.most, {}, what, 1, MOST_BATCH)
+        wait = declared.within
+        within = self._evaluate.quantity(wait.amount, wait.unit, "time", "a wait", {})
+        return None if most is None or within is None else Requests(most, within)
+
+    def _require_requests(
+        self, declaration: s.AppDecl, span: Span, ends: Sequence[OpenEnd]
+    ) -> None:
+        """Batches need an `in`, and have no place beside a period or a deadline."""
+        if not any(end.view.direction == "in" for end in ends):
+            message = "a batch of requests needs an `in` that they come in by"
+            help_text = "add `in name: TYPE` to the app, or remove `batch`"
+            self._context.fault("F229", message, span, help=help_text)
+        for item in declaration.items:
+            if isinstance(item, (s.TimingDecl, s.PathDeadlineDecl)):
+                message = f"`{item.key}` beside `batch`, which waits for requests"
+                help_text = f"remove `{item.key}`, or `batch`: then each request is a frame"
+                self._context.fault("F229", message, item.span, help=help_text)
 
     def _once(self, keyword: str, span: Span, places: dict[str, Span]) -> None:
         """Check that a clause of an app stands once; `places` has those in front of it."""

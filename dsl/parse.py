@@ -88,8 +88,8 @@ _BLOCKS = {
         "a port (`in` or `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`"
     ),
     "APP": (
-        "`period`, `deadline`, `reaction`, `priority`, `share`, an open end (`in` or `out`), an"
-        " instance such as `name: Task`, a chain such as `a -> b` or `}`"
+        "`period`, `deadline`, `reaction`, `priority`, `share`, `batch`, an open end (`in` or"
+        " `out`), an instance such as `name: Task`, a chain such as `a -> b` or `}`"
     ),
     "PLATFORM": "processors such as `cpu core[4]`, `contention`, `power`, `machine`, `link` or `}`",
     "MAPPING": "a pin such as `App.task -> core[0]`, `frequency` or `}`",

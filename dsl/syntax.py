@@ -350,6 +350,15 @@ class ShareDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestsDecl:
+    """`batch up to 8 within 2 ms` of an app with open ends."""
+
+    most: Expr
+    within: Quantity
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class PathDeadlineDecl:
     """`deadline 40 ms from cam to log`, or `reaction 40 ms from cam to log`; `to` is that word."""
 
@@ -374,7 +383,14 @@ class GraphDecl:
 class AppDecl:
     name: Word
     items: tuple[
-        TimingDecl | PathDeadlineDecl | Priority | ShareDecl | Boundary | InstanceDecl | ArrowChain,
+        TimingDecl
+        | PathDeadlineDecl
+        | Priority
+        | ShareDecl
+        | RequestsDecl
+        | Boundary
+        | InstanceDecl
+        | ArrowChain,
         ...,
     ]
     doc: str

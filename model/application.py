@@ -13,6 +13,8 @@ from .types import TensorType
 
 #: Firings of a network that are grouped into one inference.
 MOST_BATCH = 1 << 16
+#: The count of an open end that takes requests in batches, which no text can write.
+REQUESTS = "requests of a batch"
 #: The ports between both sides of a network whose cut may move.
 CUT = "cut"
 
@@ -280,9 +282,11 @@ class Task:
     number of its frames that wait for the rest of the app, then the oldest is dropped (None: the
     source waits). `every_ns` is the mean time between two of its firings. `link` is set for an end
     of a link to another app, `border` for an open end of its app, which the caller of the program
-    writes or reads. `resampling` is set for a `repeat` or `last` on an arrow: it takes no time, and
-    `resampling.hosts` gives the task whose processor fires it. `transfer` is set for a transfer
-    between two machines, on their link. `events` are those that its code may raise.
+    writes or reads. An `in` with `within_ns` takes requests in batches, lists with the count
+    REQUESTS: others that come within that time of the first. `resampling` is set for a `repeat` or
+    `last` on an arrow: it takes no time, and `resampling.hosts` gives the task whose processor
+    fires it. `transfer` is set for a transfer between two machines, on their link. `events` are
+    those that its code may raise.
     """
 
     name: str
@@ -307,6 +311,7 @@ class Task:
     on_error: OnError = "stop"
     link: Link | None = None
     border: Literal["in", "out"] | None = None
+    within_ns: Fraction | None = None
     resampling: Resampling | None = None
     events: tuple[str, ...] = ()
     transfer: Transfer | None = None

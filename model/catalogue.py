@@ -206,6 +206,10 @@ CODES: dict[str, tuple[str, str]] = {
         "that code cannot have a count",
         "Ports with `up to` are lists, which only tasks in Python read and write. Tasks between them may be in C, or networks.",
     ),
+    "F229": (
+        "requests cannot be taken in batches",
+        "An app with `batch up to N within T` takes requests at its open ends: up to N that come within T of the first one are one iteration, and its tasks fire for each. It has no period and no deadlines, and one token of each request at each open end.",
+    ),
     "F224": (
         "a token of varying size has no place there",
         "A dimension `up to` gives each token a size of its own. Tasks in Python read and write such tokens. A delay, a window and `latest` begin with zeros, and zeros need a size. A network has such inputs where its file leaves the size open, and outputs where its sizes follow; batches, other precisions, variants and libraries for C need fixed sizes.",

@@ -72,6 +72,10 @@ class Code(abc.ABC):
     def meet(self, task: Any, run: Any) -> None:  # noqa: B027 - most code need not know
         """Before `open`, and before tasks know their readers: the task whose code this is."""
 
+    def requests(self, outputs: Sequence[Port]) -> int:
+        """How many requests it takes in a batch at most; 0: it takes none."""
+        return 0
+
     def read_on_host(self, output: int) -> None:  # noqa: B027
         """A task on a CPU reads what this code on a device makes; before `open`."""
 

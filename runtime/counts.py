@@ -7,13 +7,12 @@ one by one does not fire for a null token, and hands on null tokens.
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .code import Network
 from .stretches import Stretches, stays
-from .tokens import LENGTH, Hole, Missing, Pieces, Port, TaskError, on_host, together
+from .tokens import LENGTH, Hole, Missing, Pieces, Port, TaskError, joined, on_host, together
 
 #: Replicas of a task count at once.
 _COUNTING = threading.Lock()
@@ -25,47 +24,106 @@ class Null(Missing):
 
     expected = True
 
+    @property
+    def rows(self) -> Any:
+        """See `Missing`."""
+        return Rows
+
     def among(self, pieces: Sequence[Any], count: int) -> Any:
         if any(isinstance(piece, Hole) for piece in pieces):
-            return Hole(count)
-        return Null(count) if all(isinstance(p, Null) for p in pieces) else Some(pieces)
+            return Hole(count).of(pieces)
+        if not all(isinstance(piece, Null) for piece in pieces):
+            return Some(pieces)
+        kinds = {type(piece) for piece in pieces}
+        return kinds.pop()(count) if len(kinds) == 1 else Null(count).of(pieces)
+
+    def passed(self, port: Port, count: int) -> Missing:
+        """What a firing that does not take place hands on."""
+        return Absent(count) if port.count else Null(count)
+
+
+class Absent(Null):
+    """A list was not written, since its firing did not take place: who reads it does not fire
+    either, as it would for an empty list."""
+
+    def passed(self, port: Port, count: int) -> Missing:
+        return Absent(count)
 
 
 class Some(Pieces):
-    """Tokens of which some are null tokens."""
+    """Tokens of which some are missing."""
+
+    mixed = True
+
+    @property
+    def rows(self) -> Any:
+        """See `Pieces`."""
+        return Rows
 
     def __init__(self, pieces: Sequence[Any]) -> None:
-        there = [p for p in pieces if not isinstance(p, Null)]
-        Pieces.__init__(self, there)
+        there = [p for p in pieces if not isinstance(p, Missing)]
+        if there:
+            Pieces.__init__(self, there)
         self.pieces = list(pieces)
         self.nulls = sum(len(p) for p in pieces if isinstance(p, Null))
-        self._at = np.concatenate([np.full(len(p), not isinstance(p, Null)) for p in pieces])
 
-    def __getitem__(self, token: int) -> Any:
-        for piece in self.pieces:
-            if token < len(piece):
-                return piece[token]
-            token -= len(piece)
-        raise IndexError(token)
 
-    def host(self) -> np.ndarray:
-        """Those that are there."""
-        return Pieces([p for p in self.pieces if not isinstance(p, Null)]).host()
+class Rows:
+    """Firings of a network that may be one run, each with its tokens, of which some are missing."""
 
-    def through(self, code: Network, arrays: Sequence[Any]) -> List[Any]:
-        """What a network makes in one run of several firings, without those that have no tokens."""
-        there = [a.host() if isinstance(a, Some) else on_host(a)[self._at] for a in arrays]
-        return [self._like(made) for made in code.fire_batch(there)]
+    def __init__(self, arrays: Sequence[Any], outputs: Sequence[Port]) -> None:
+        self._rows = list(zip(*[_one_by_one(array) for array in arrays]))
+        self._outputs = outputs
+        self._made: List[Sequence[Any]] = []
+        for row in self._rows:
+            missing: Any = next((token for token in row if isinstance(token, Missing)), None)
+            made: Sequence[Any] = ()
+            if missing is not None:
+                made = [missing.passed(port, 1) for port in outputs]
+            self._made.append(made)
 
-    def _like(self, made: np.ndarray) -> Some:
-        pieces: List[Any] = []
-        for piece in self.pieces:
-            if isinstance(piece, Null):
-                pieces.append(piece)
-            else:
-                pieces.append(made[: len(piece)])
-                made = made[len(piece) :]
-        return Some(pieces)
+    @property
+    def whole(self) -> List[int]:
+        """Those of which all tokens are there, and that have made nothing yet."""
+        return [k for k, made in enumerate(self._made) if not made]
+
+    @property
+    def left_out(self) -> List[int]:
+        """Those that are left out, since a firing before them has failed."""
+        return [k for k, row in enumerate(self._rows) if any(isinstance(t, Hole) for t in row)]
+
+    def arrays(self, which: Sequence[int]) -> List[Any]:
+        """The tokens of some of them, together."""
+        return [joined([on_host(self._rows[k][i]) for k in which]) for i in range(self._inputs)]
+
+    @property
+    def _inputs(self) -> int:
+        return len(self._rows[0])
+
+    def made(self, which: Sequence[int], results: Sequence[Any]) -> None:
+        """What some of them have made, together."""
+        for at, k in enumerate(which):
+            self._made[k] = [result[at : at + 1] for result in results]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Tuple[Optional[List[Any]], Optional[List[Any]]]]:
+        """Of each, what it took and made; None, None where it did not take place."""
+        for row, made in zip(self._rows, self._made):
+            there = not any(isinstance(token, Missing) for token in (*row, *made))
+            yield ([on_host(t) for t in row], list(made)) if there else (None, None)
+
+    @property
+    def results(self) -> List[Any]:
+        """What all have made, for each output."""
+        return [Some([made[i] for made in self._made]) for i in range(len(self._outputs))]
+
+
+def _one_by_one(array: Any) -> List[Any]:
+    """The tokens that several firings take together, each by itself."""
+    pieces = (isinstance(array, (Pieces, Missing)) and array.pieces) or [array]
+    return [piece[k : k + 1] for piece in pieces for k in range(len(piece))]
 
 
 class UpTo(Port):
@@ -116,6 +174,18 @@ class UpTo(Port):
     def null(self, count: int) -> Null:
         """So many null tokens."""
         return Null(count)
+
+    #: How firings of a network are told apart, behind it.
+    rows = Rows
+
+    @property
+    def one(self) -> Port:
+        """The port of one of its tokens."""
+        return Port(self.name, str(self.dtype), self.shape)
+
+    def of(self, tokens: Sequence[np.ndarray]) -> Any:
+        """The list of these tokens."""
+        return np.array(tokens)
 
     def stays(self, order: Sequence[Any]) -> bool:
         """Do all tokens of the app that may be missing stay with the worker of an order?"""
@@ -168,6 +238,14 @@ class UpTo(Port):
         return _List(np.zeros((0,) + self.shape, self.dtype))
 
 
+def absent(pieces: Sequence[Any], count: int) -> Optional[Missing]:
+    """What the reader of a list gets where there is none: its writer has failed, or did not
+    fire."""
+    if any(isinstance(piece, Hole) for piece in pieces):
+        return Hole(count)
+    return Null(count) if pieces and all(isinstance(piece, Absent) for piece in pieces) else None
+
+
 class _List:
     """The tokens that are there."""
 
@@ -177,8 +255,9 @@ class _List:
 
     def over(self, pieces: List[Any], count: int) -> Any:
         """The list in these pieces, which are `count` tokens together. Read-only."""
-        if any(isinstance(piece, Hole) for piece in pieces):
-            return Hole(count)
+        missing = absent(pieces, count)
+        if missing is not None:
+            return missing
         return self.of([piece for piece in pieces if not isinstance(piece, Null)])
 
     def of(self, there: Sequence[Any]) -> Any:

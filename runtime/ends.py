@@ -19,6 +19,7 @@ from .failures import Failure
 from .tokens import Port, TaskError
 
 if TYPE_CHECKING:
+    from .graph import Task
     from .program import Program
 
 #: Different tokens that a measured or tested program gets, over and over.
@@ -59,9 +60,11 @@ def _no_caller() -> NoReturn:
 
 class Inlet(Code):
     """A source of what comes from outside. `take` gives the next token and when it came (ns of
-    perf_counter_ns)."""
+    perf_counter_ns). With `within` it takes requests in batches: those that come so many ns after
+    the first one, in a list."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: Optional[int] = None) -> None:
+        self.within = within
         self.take: Callable[[], Tuple[np.ndarray, Optional[int]]] = _no_caller
         self._arrived: Optional[int] = None
 
@@ -80,6 +83,9 @@ class Inlet(Code):
 
     def arrived(self) -> Optional[int]:
         return self._arrived
+
+    def requests(self, outputs: Sequence[Port]) -> int:
+        return 0 if self.within is None else outputs[0].rates[0]
 
 
 class Outlet(Code):
@@ -105,15 +111,25 @@ def feed(program: Program) -> None:
     for task in program.tasks:
         if isinstance(task.code, Inlet):
             random = np.random.default_rng(zlib.crc32(task.name.encode()))
-            samples = [_sample(task.outputs[0], random) for _ in range(SAMPLES)]
+            lengths = _lengths(task, random)
+            samples = [_sample(task.outputs[0], length, random) for length in lengths]
             task.code.take = zip(itertools.cycle(samples), itertools.repeat(None)).__next__
 
 
-def _sample(port: Port, random: np.random.Generator) -> Any:
-    """Numbers in [0, 1), or small whole ones."""
+def _lengths(task: Task, random: np.random.Generator) -> List[int]:
+    """How many tokens each sample of an inlet has, where it gives lists. The requests of a batch
+    have one token at each inlet."""
+    most = task.outputs[0].rates[0]
+    if not task.code.requests(task.outputs):
+        return [int(length) for length in random.integers(0, most + 1, SAMPLES)]
+    together = np.random.default_rng(zlib.crc32(task.app.name.encode()))
+    return [int(length) for length in together.integers(1, most + 1, SAMPLES)]
+
+
+def _sample(port: Port, length: int, random: np.random.Generator) -> Any:
+    """Numbers in [0, 1), or small whole ones; a list of so many, if the port has lists."""
     if not port.count:
         return _drawn(port, _shape(port, random), random)
-    length = int(random.integers(0, port.rates[0] + 1))
     if port.bounded:
         return [_drawn(port, _shape(port, random), random) for _ in range(length)]
     return _drawn(port, (length, *port.shape), random)

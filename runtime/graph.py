@@ -290,6 +290,10 @@ class App:
         #: Which alternatives its frames take, where states differ in these alone.
         self.pick: Optional[Pick] = None
         self._at_once = False
+        #: How firings of networks are told apart where there are lists, and how many requests it
+        #: takes in a batch at most (0: it takes none).
+        self.rows: Any = None
+        self.requests = 0
         self.channels: List[Channel] = []
         #: Channels with something on them between two frames, by a name that is the same in all
         #: states.
@@ -304,10 +308,10 @@ class App:
         self.last_end = 0
         #: Frames that were finished without a part that has failed.
         self.skipped = 0
-        #: Of frames under way: why something of them is left out (None: since another thing is).
-        self._holes: Dict[int, Optional[Failure]] = {}
-        #: Who is told of a frame that has ended without a part, and of the reason.
-        self.told: Optional[Callable[[int, Optional[Failure]], None]] = None
+        #: Of frames under way of which something is left out: the failures in them.
+        self._holes: Dict[int, List[Failure]] = {}
+        #: Who is told of a frame that has ended without a part, and of the failures in it.
+        self.told: Optional[Callable[[int, Sequence[Failure]], None]] = None
         self._enders = 0
         self._starts: Dict[int, int] = {}
         self._missing: Dict[int, int] = {}
@@ -368,6 +372,8 @@ class App:
         lies before a delay.
         """
         has_sources = any(task.is_source for task in self.tasks)
+        self.rows = next((t.lists.rows for t in self.tasks if t.lists is not None), None)
+        self.requests = max([t.code.requests(t.outputs) for t in self.tasks] or [0])
         traced = self.run.tracer is not None
         for task in self.tasks:
             task.starts_frame = task.is_source if has_sources else not self.is_led
@@ -557,7 +563,9 @@ class App:
     def skip(self, iteration: int, failure: Optional[Failure] = None) -> None:
         """Something of that frame is left out."""
         with self._lock:
-            self._holes[iteration] = self._holes.get(iteration) or failure
+            failures = self._holes.setdefault(iteration, [])
+            if failure is not None:
+                failures.append(failure)
 
     def ended(self, iteration: int, time_ns: int) -> None:
         """One sink has finished that frame."""
@@ -572,13 +580,13 @@ class App:
             if self.run.tracer is not None:
                 self.run.tracer.frame(self, iteration, begin, time_ns)
             complete = iteration not in self._holes
-            failure = self._holes.pop(iteration, None)
+            failures = self._holes.pop(iteration, ())
             if complete:
                 self._finished(time_ns, (latency,))
             else:
                 self.skipped += 1
         if not complete and self.told is not None:
-            self.told(iteration, failure)
+            self.told(iteration, failures)
 
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
         while self.awaited and self.awaited[0][0] < self._ended:

@@ -67,10 +67,20 @@ class Ends:
             name = task.name[len(app.name) + 1 :]
             if isinstance(task.code, Inlet):
                 self._inlets[name] = task
-                task.code.take = self._taking(name)
+                within = task.code.within
+                task.code.take = (
+                    self._taking(name) if within is None else self._gathering(name, within)
+                )
             elif isinstance(task.code, Outlet):
                 self._outlets[name] = task
                 task.code.give = self._giving(name)
+        #: How many requests are taken in a batch at most; 0: each is a frame.
+        self._most = max([t.code.requests(t.outputs) for t in self._inlets.values()] or [0])
+        #: Of batches: how many each inlet has taken, the requests in those that some inlet has not
+        #: taken yet, and the numbers of requests under way.
+        self._batches = dict.fromkeys(self._inlets, 0)
+        self._sizes: Dict[int, int] = {}
+        self._numbers: Deque[int] = deque()
         lock = threading.Lock()
         self._lock = lock
         #: Conditions: of an inlet, of a caller that puts, of a caller that gets, of an outlet.
@@ -174,7 +184,7 @@ class Ends:
     @property
     def inputs(self) -> Dict[str, Tuple[np.dtype[Any], Tuple[int, ...]]]:
         """The type of numbers and the shape of a token that each `in` takes."""
-        ports = {name: task.outputs[0] for name, task in self._inlets.items()}
+        ports = {name: self._port(name) for name in self._inlets}
         return {name: (port.dtype, port.shape) for name, port in ports.items()}
 
     @property
@@ -254,7 +264,13 @@ class Ends:
         missing = [n for n in names if n not in given]
         if not given or (missing and len(per_frame) == 1):
             raise TypeError("%s is missing" % listed(missing))
-        return {n: _copied(self._inlets[n].outputs[0], value) for n, value in given.items()}
+        return {n: _copied(self._port(n), value) for n, value in given.items()}
+
+    def _port(self, name: str) -> Port:
+        """The port of what is put in at an `in`: a token, which is a list where its rate is `up
+        to`."""
+        port: Any = self._inlets[name].outputs[0]
+        return port.one if self._most else port  # type: ignore[no-any-return]
 
     def _asking(self, token: Sequence[Any], tokens: Dict[str, Any]) -> Tokens:
         if self._why_not:
@@ -280,14 +296,16 @@ class Ends:
     def _refuse(self, tokens: Tokens) -> None:
         """Raise Closed or Failed where a token would never be taken."""
         limit = self._app.limit
-        beyond = limit < FOREVER and any(
-            self._put[n] >= limit * self._inlets[n].per_iteration for n in tokens
+        beyond = (
+            limit < FOREVER
+            and not self._most
+            and any(self._put[n] >= limit * self._inlets[n].per_iteration for n in tokens)
         )
         if self._ended or self._stopped or beyond or self._over():
             raise self._gone()
 
     def _fits(self, tokens: Tokens) -> bool:
-        return all(len(self._waiting[n]) < WAIT_IN for n in tokens)
+        return all(len(self._waiting[n]) < max(WAIT_IN, self._most) for n in tokens)
 
     def _admit(self) -> None:
         """Let in who waits outside, in order."""
@@ -322,6 +340,49 @@ class Ends:
                 return token
 
         return take
+
+    def _gathering(self, name: str, within: int) -> Callable[[], Tuple[Any, Optional[int]]]:
+        """Takes a batch of requests: what has come `within` ns of the first of them."""
+
+        def left() -> float:
+            """Seconds until the batch is complete, unless others come."""
+            waiting = self._waiting[name]
+            if not waiting or len(waiting) >= self._most or self._batches[name] in self._sizes:
+                return 0.0
+            return max(0.0, (waiting[0][1] + within - time.perf_counter_ns()) / 1e9)
+
+        def decided() -> bool:
+            if self._stopped or self._run.stopping or (self._ended and not self._lobby):
+                return True
+            return bool(self._waiting[name]) and not left()
+
+        def take() -> Tuple[Any, Optional[int]]:
+            waiting = self._waiting[name]
+            with self._lock:
+                wait_in_worker(self._filled, decided, lambda: left() or LOOK)
+                if self._stopped or self._run.stopping or not waiting:
+                    raise StopIteration
+                size = self._begun_batch(name, min(len(waiting), self._most))
+                taken = [waiting.popleft() for _ in range(size)]
+                self._admit()
+                self._room.notify_all()
+            port: Any = self._inlets[name].outputs[0]
+            return port.of([token for token, _ in taken]), taken[0][1]
+
+        return take
+
+    def _begun_batch(self, name: str, size: int) -> int:
+        """An inlet takes its next batch: how many requests are in it, which the first inlet that
+        comes to it decides."""
+        batch = self._batches[name]
+        if batch not in self._sizes:
+            self._sizes[batch] = size
+            self._numbers.extend(range(batch * self._most, batch * self._most + size))
+        self._batches[name] += 1
+        size = self._sizes[batch]
+        if min(self._batches.values()) > batch:
+            del self._sizes[batch]
+        return size
 
     # -- out ---------------------------------------------------------------------------------------
     def _wanted(self, out: Optional[str]) -> List[str]:
@@ -358,18 +419,42 @@ class Ends:
 
         return give
 
-    def _leave_out(self, iteration: int, failure: Optional[Failure]) -> None:
+    def _leave_out(self, iteration: int, failures: Sequence[Failure]) -> None:
         """A frame has ended without a part: what has not come out of it will not come."""
         if self._why_not:
             return
         per_iteration = next(iter(self._outlets.values())).per_iteration
         with self._lock:
-            for number in range(iteration * per_iteration, (iteration + 1) * per_iteration):
-                if number >= self._answered and not self._is_made(number):
-                    self._left_out[number] = failure
+            for at in range(per_iteration):
+                number = iteration * per_iteration + at
+                if self._is_under_way(number) and not self._is_made(number):
+                    self._left_out[number] = self._reason(failures, at, per_iteration)
             answers = self._hand_out()
             self._ready.notify_all()
         _answer(answers)
+
+    def _reason(
+        self, failures: Sequence[Failure], at: int, per_iteration: int
+    ) -> Optional[Failure]:
+        """Which of the failures in a frame is that of a request in it; else the first one."""
+        firings = {task.name: task.per_iteration for task in self._app.tasks}
+        for failure in failures:
+            per_frame = firings.get(failure.task, 1)
+            firing = (failure.firing or 0) % per_frame
+            begins, ends = firing * per_iteration, (firing + 1) * per_iteration
+            if begins < (at + 1) * per_frame and at * per_frame < ends:
+                return failure
+        return failures[0] if failures else None
+
+    def _is_under_way(self, number: int) -> bool:
+        """Is it the number of a result that is waited for?"""
+        return number in self._numbers if self._most else number >= self._answered
+
+    def _next(self) -> Optional[int]:
+        """The number of the next result."""
+        if self._most:
+            return self._numbers[0] if self._numbers else None
+        return self._answered
 
     def _is_made(self, number: int) -> bool:
         """Have all outlets come to that frame?"""
@@ -380,11 +465,15 @@ class Ends:
         error for a frame that is left out."""
         answers: List[Answer] = []
         while True:
-            number = self._answered
+            number = self._next()
+            if number is None:
+                return answers
             left_out = number in self._left_out
             if not left_out and not all(m and m[0][0] == number for m in self._made.values()):
                 return answers
             self._answered += 1
+            if self._most:
+                self._numbers.popleft()
             future = self._asked.popleft() if self._asked else None
             frame = {}
             for name, made in self._made.items():
@@ -411,10 +500,11 @@ class Ends:
         """Why the n-th result is not the answer to the n-th token; empty where it is."""
         if not self._inlets or not self._outlets:
             return "that needs an `in` and an `out`"
-        ends = {**self._inlets, **self._outlets}
-        counts = {t.per_iteration for t in ends.values()}
-        if len(counts) > 1:
-            shown = ", ".join("%s %d" % (n, t.per_iteration) for n, t in ends.items())
+        times = max(1, self._most)
+        counts = {n: t.per_iteration * times for n, t in self._inlets.items()}
+        counts.update((n, t.per_iteration) for n, t in self._outlets.items())
+        if len(set(counts.values())) > 1:
+            shown = ", ".join("%s %d" % count for count in counts.items())
             return "tokens in one iteration are %s" % shown
         reached = self._reached([t.name for t in self._inlets.values()])
         behind = [n for n, t in self._outlets.items() if t.name not in reached]
@@ -449,16 +539,20 @@ def _wait(condition: threading.Condition, until: Optional[float], why: str) -> N
     condition.wait(left)
 
 
-def wait_in_worker(condition: threading.Condition, decided: Callable[[], bool]) -> None:
-    """Wait for a caller. The worker counts as being in no firing meanwhile: the task takes no
-    time."""
+def wait_in_worker(
+    condition: threading.Condition,
+    decided: Callable[[], bool],
+    pause: Callable[[], float] = lambda: LOOK,
+) -> None:
+    """Wait for a caller, for a `pause` of so many seconds each time. The worker counts as being in
+    no firing meanwhile: the task takes no time."""
     if decided():
         return
     line = _line()
     number, line[0] = line[0], 0
     try:
         while not decided():
-            condition.wait(LOOK)
+            condition.wait(pause())
     finally:
         line[2] = time.perf_counter_ns()
         line[0] = number

@@ -26,6 +26,8 @@ from .tokens import Port, TaskError, apart, initial_tokens, split_outputs
 Key = Tuple[str, str]
 #: Stands for a token that a firing did not write, since it may write fewer.
 NULL = object()
+#: The same in a list that was not written, since its firing did not take place.
+ABSENT = object()
 
 
 def load_deployment(home: str) -> Dict[str, Any]:
@@ -232,9 +234,11 @@ class Reference:
         if any(len(self._tokens[name, p.name]) < p.rate(firing) for p in inputs):
             return False
         taken = [self._taken(name, port, firing) for port in inputs]
-        arrays = [array for array in taken if array is not None and array is not NULL]
+        arrays: List[Any] = [
+            array for array in taken if not any(array is x for x in (None, NULL, ABSENT))
+        ]
         missing = len(arrays) < len(taken)
-        stand_in = NULL if any(array is NULL for array in taken) else None
+        stand_in = next((array for array in taken if array is NULL or array is ABSENT), None)
         self.expected[name].append(None if missing else [apart(a) for a in arrays])
         failed = not missing and firing in self._skipped.get(name, ())
         if failed:
@@ -246,7 +250,8 @@ class Reference:
             results = self._results(name, firing, arrays, produced, failed)
         for port, value in zip(outputs, results):
             for reader in self._readers.get((name, port.name), ()):
-                tokens: Any = [stand_in] * port.rate(firing)
+                absent = stand_in is not None and port.count
+                tokens: Any = [ABSENT if absent else stand_in] * port.rate(firing)
                 if not (missing or failed):
                     block = port.accept(value, firing)
                     tokens = [np.array(one) for one in (block if port.stacked else [block])]
@@ -255,8 +260,8 @@ class Reference:
         return True
 
     def _taken(self, name: str, port: Port, firing: int) -> Optional[Any]:
-        """What a firing takes through an input; None where a token is missing, NULL where it is a
-        null token."""
+        """What a firing takes through an input; None where a token is missing, NULL where it does
+        not take place, ABSENT where a list around it was not written."""
         waiting = self._tokens[name, port.name]
         taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
         if port.window:
@@ -265,7 +270,9 @@ class Reference:
         tokens = [token for token in taken if token is not None]
         if len(tokens) < len(taken):
             return None
-        there = [token for token in tokens if token is not NULL]
+        there = [token for token in tokens if token is not NULL and token is not ABSENT]
+        if tokens and all(token is ABSENT for token in tokens):
+            return NULL if port.count else ABSENT
         if port.bounded and (port.count or len(there) == len(tokens)):
             return [np.array(token) for token in there] if port.stacked else np.array(there[0])
         if port.count:

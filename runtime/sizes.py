@@ -12,8 +12,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .counts import UpTo
-from .tokens import ALIGNED, LENGTH, Hole, Missing, Port, TaskError, freeze
+from .counts import UpTo, absent
+from .tokens import ALIGNED, LENGTH, Missing, Port, TaskError, freeze
 
 
 class Tokens(List[Any]):
@@ -168,6 +168,15 @@ class SizedUpTo(Sized, UpTo):
         UpTo.__init__(self, name, dtype, shape, most, count)
         self.bounded = tuple(bounded)
 
+    @property
+    def one(self) -> Port:
+        """See `UpTo`."""
+        return Sized(self.name, str(self.dtype), self.shape, self.bounded, (1,), False)
+
+    def of(self, tokens: Sequence[np.ndarray]) -> Any:
+        """See `UpTo`."""
+        return Tokens(tokens)
+
 
 class _Several:
     """How the reader of several tokens sees them: as a list."""
@@ -176,8 +185,9 @@ class _Several:
 
     def over(self, pieces: List[Any], count: int) -> Any:
         """The list of the tokens in these pieces, which are `count` together. Read-only arrays."""
-        if any(isinstance(piece, Hole) for piece in pieces):
-            return Hole(count)
+        missing = absent(pieces, count)
+        if missing is not None:
+            return missing
         return self.of([piece for piece in pieces if not isinstance(piece, Missing)])
 
     def of(self, there: Sequence[Any]) -> Any:

@@ -21,7 +21,10 @@ Guard = Tuple["Block", int]
 
 def stays(order: Sequence[Fire]) -> bool:
     """Do all tokens that may be missing stay with the worker of this order?"""
-    inside = _one_by_one(order[0].task.app.tasks)
+    app = order[0].task.app
+    if app.requests and not all(_is_plain(task) for task in app.tasks):
+        return False
+    inside = _one_by_one(app.tasks)
     for task in {entry.task for entry in order}:
         for port, channel in zip(task.inputs, task.feeders):
             if (port.count or task in inside) and not isinstance(channel, LocalChannel):
@@ -31,6 +34,13 @@ def stays(order: Sequence[Fire]) -> bool:
                 if not all(isinstance(channel, LocalChannel) for channel in readers):
                     return False
     return True
+
+
+def _is_plain(task: Task) -> bool:
+    """Does it take one token of a request at each firing, and make no list of its own?"""
+    return all(not p.count and p.rates == (1,) for p in task.inputs) and all(
+        not p.count or task.is_source for p in task.outputs
+    )
 
 
 def _one_by_one(tasks: Sequence[Task]) -> Set[Task]:

@@ -145,9 +145,20 @@ class Missing:
 
     #: Tasks do not fire for them, and that is no failure.
     expected = False
+    #: How several firings that take it together are told apart, where there are lists.
+    rows: Any = None
+    #: Has it pieces of several kinds?
+    mixed = False
 
     def __init__(self, count: int) -> None:
         self._count = count
+        #: What it stands for, where several firings take it together.
+        self.pieces: Sequence[Any] = ()
+
+    def of(self, pieces: Sequence[Any]) -> Missing:
+        """Itself, in the place of these pieces of several kinds."""
+        self.pieces, self.mixed = pieces, True
+        return self
 
     def __len__(self) -> int:
         return self._count
@@ -161,6 +172,10 @@ class Hole(Missing):
 
     def among(self, pieces: Sequence[Any], count: int) -> Any:
         """What a firing gets that takes it together with others, `count` tokens in all."""
+        return Hole(count).of(pieces)
+
+    def passed(self, port: Port, count: int) -> Missing:
+        """What a firing makes that is left out."""
         return Hole(count)
 
 
@@ -213,8 +228,11 @@ def initial_tokens(port: Port, delay: int, values: Sequence[float]) -> Optional[
 class Pieces:
     """Tokens that were produced apart and are read together."""
 
-    #: How many of them are null tokens (counts.py).
+    #: How many of them are null tokens (counts.py); how firings that take these together are told
+    #: apart, where some are missing.
     nulls = 0
+    rows: Any = None
+    mixed = False
 
     def __init__(self, pieces: Sequence[Any]) -> None:
         self.pieces = list(pieces)
@@ -246,6 +264,6 @@ def together(pieces: Sequence[Any]) -> Any:
 
 def on_host(value: Any) -> Any:
     """A token for code on the host, wherever it comes from."""
-    if isinstance(value, (np.ndarray, list)) or (isinstance(value, Pieces) and value.nulls):
+    if isinstance(value, (np.ndarray, list)) or (isinstance(value, Pieces) and value.mixed):
         return value
     return np.asarray(value.host())

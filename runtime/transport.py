@@ -31,7 +31,7 @@ from typing import (
     Tuple,
 )
 
-from .counts import Null
+from .counts import Absent, Null
 from .door import PIECE, Door
 from .failures import Failure
 from .graph import FOREVER, App, Task
@@ -349,11 +349,12 @@ class Transport:
     # -- what channels and apps say ----------------------------------------------------------------
     def _tokens(self, number: int, block: Any, count: int) -> None:
         peer = self.peers[self._of[number]]
-        if isinstance(block, Pieces) and block.nulls:
+        if isinstance(block, Pieces) and block.mixed:
             for piece in block.pieces:
                 self._tokens(number, piece, len(piece))
         elif isinstance(block, Missing):
-            self._say(peer, NULLS if block.expected else HOLES, number, count)
+            kind, absent = NULLS if block.expected else HOLES, isinstance(block, Absent)
+            self._say(peer, kind, number, count, int(absent))
         else:
             content = self.outgoing[number].port.packed(block)
             self._say(peer, TOKENS, number, count, 0, content.data)
@@ -537,7 +538,8 @@ class Transport:
             for channel in self.incoming[where]:
                 channel.arrived(content, count)
         elif kind in (HOLES, NULLS):
-            missing = Hole(count) if kind == HOLES else Null(count)
+            null = Absent if number else Null
+            missing = Hole(count) if kind == HOLES else null(count)
             for channel in self.incoming[where]:
                 channel.arrived(missing, count)
         elif kind == CREDIT:

@@ -213,6 +213,9 @@ class Worker(threading.Thread, Waiter):
             app.begin(iteration)
         arrays = self._take(task, firing, group)
         missing = next((a for a in arrays if isinstance(a, Missing)), None)
+        rows = _rows(task, arrays) if group > 1 else None
+        if rows is not None:
+            return self._fire_rows(task, firing, iteration, rows)
         if missing is not None and missing.expected:
             return self._pass_over(task, firing, group, missing)
         if self.scheduling is not None:
@@ -256,6 +259,35 @@ class Worker(threading.Thread, Waiter):
         if task.releases or task.paths:
             _tell_paths(task, firing, group, start if release is None else release, end)
         self._finish(task, firing, group, results, start, end)
+
+    def _fire_rows(self, task: Task, firing: int, iteration: int, rows: Any) -> None:
+        """Firings of a network that are one run, of those for which all tokens are there."""
+        run, whole = self._of_run, rows.whole
+        for _ in rows.left_out:
+            task.skipped += 1
+            task.app.skip(iteration)
+        if self.scheduling is not None and whole:
+            self.scheduling.admit(self, run)
+        start = self._enter(task, firing)
+        try:
+            if whole:
+                assert isinstance(task.code, Network)
+                rows.made(whole, task.code.fire_batch(rows.arrays(whole)))
+            if run.played is not None:
+                self._linger(task, start, run.played.factors)
+        except BaseException as error:
+            self._failed(error, task, firing, len(rows), iteration)
+        finally:
+            if run.strayed:
+                run.end_stray(task, firing)
+            self.line[0] = 0
+        end = time.perf_counter_ns()
+        if run.recorder is not None:
+            for number, (inputs, outputs) in enumerate(rows, firing):
+                run.recorder(task, number, 1, inputs, outputs)
+        if task.paths:
+            _tell_paths(task, firing, len(rows), start, end)
+        self._finish(task, firing, len(rows), rows.results, start, end)
 
     def _take(self, task: Task, firing: int, group: int) -> List[Any]:
         """Wait for the tokens of a firing, and for room for what it will make; replicas of a task
@@ -307,9 +339,9 @@ class Worker(threading.Thread, Waiter):
             feeder.release(port.rate(firing) * group)  # type: ignore[union-attr]
         self.progress += 1
 
-    def _pass_over(self, task: Task, firing: int, group: int, null: Missing) -> None:
+    def _pass_over(self, task: Task, firing: int, group: int, null: Any) -> None:
         """Firings that do not take place, since there are fewer tokens."""
-        nulls = [type(null)(p.rate(firing) * group) for p in task.outputs]
+        nulls = [null.passed(p, p.rate(firing) * group) for p in task.outputs]
         self._hand_on(task, firing, group, nulls)
         task.absent += group
         if self._of_run.recorder is not None:
@@ -368,8 +400,7 @@ class Worker(threading.Thread, Waiter):
             return code.fire(arrays, firing)  # type: ignore[no-any-return]
         if code.batch > 1:
             assert isinstance(code, Network)
-            some: Any = next((a for a in arrays if isinstance(a, Pieces) and a.nulls), None)
-            return code.fire_batch(arrays) if some is None else some.through(code, arrays)
+            return code.fire_batch(arrays)
         try:
             result = code.fire(arrays, firing)
         except StopIteration:
@@ -429,6 +460,16 @@ class _Waits:
         if not self._task.live:
             return start
         return end - (time.thread_time_ns() - self._spent)
+
+
+def _rows(task: Task, arrays: Sequence[Any]) -> Any:
+    """Firings of a network by themselves, where tokens of some are missing, and others take place;
+    None where they are one run, or none."""
+    for block in arrays:
+        if isinstance(block, (Missing, Pieces)) and block.mixed:
+            rows = block.rows or (task.app.rows if task.app.requests else None)
+            return None if rows is None else rows(arrays, task.outputs)
+    return None
 
 
 def _tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:

@@ -8,32 +8,52 @@ one does not fire for a null token, and hands on null tokens. So the graph has t
 execution times between zero and their worst cases. Static orders and self-timed executions are
 monotone in these times, and response times hold for all times up to the worst ones: bounds,
 periods and buffers of the graph with N hold for any counts.
+
+Requests that an app takes in batches are a count as well, and the only one inside of which others
+may lie: a task that fires for each request may write a list, and one that reads such a list fires
+for each request again.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...model.application import Application, Channel, Port, Task
+from ...model.application import REQUESTS, Application, Channel, Port, Task
 from ...model.diagnostic import Diagnostic, Note
+
+#: What to do where requests would see each other.
+BY_THEMSELVES = "each request is by itself: what lasts from one to the next is the state of a task"
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """How many tokens a firing of `task` has written: `name` is that of the count, and `slots` are
-    the most tokens that came of them. `port` is where it begins."""
+    the most tokens that came of them. `port` is where it begins; `outer` are the requests of a
+    batch, where each of them has a count like this one."""
 
     task: str
     name: str
     slots: int
     port: Port
+    outer: Count | None = None
 
     @property
     def origin(self) -> tuple[str, str]:
-        """What tells counts apart, however many tokens came of each."""
-        return self.task, self.name
+        """What tells counts apart, however many tokens came of each. All ends by which an app takes
+        requests in batches have one."""
+        return ("" if self.of_requests else self.task), self.name
+
+    @property
+    def of_requests(self) -> bool:
+        """Are these the requests of a batch?"""
+        return self.name == REQUESTS
+
+    @property
+    def each(self) -> int:
+        """The most tokens that came of one request."""
+        return self.slots // self.port.rates[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,8 @@ class _Spread:
         """Note the counts of what a task writes; the channels for which that is new."""
         by_name = self._collected(task)
         inside = next(self._one_by_one(task), None)
+        if inside is None:  # it fires for each request of which it reads a list
+            inside = next((c.outer for c in by_name.values() if c.outer is not None), None)
         if inside is not None:
             self._inside[task.name] = inside
         for channel in self._from[task.name]:
@@ -91,15 +113,24 @@ class _Spread:
             count: Count | None = None
             if port.count:
                 origin = by_name.get(port.count)
-                count = Count(task.name, port.count, port.rates[0], port)
+                outer = inside and replace(inside, slots=self._firings(task, inside))
+                count = Count(task.name, port.count, port.rates[0], port, outer)
                 if origin is not None and origin.slots == port.rates[0]:
                     count = origin
             elif inside is not None:
-                slots = inside.slots * port.rates[0]
-                count = Count(inside.task, inside.name, slots, inside.port)
+                count = replace(inside, slots=self._firings(task, inside) * port.rates[0])
             if count is not None and self._channels.get(channel.name) != count:
                 self._channels[channel.name] = count
                 yield channel
+
+    def _firings(self, task: Task, inside: Count) -> int:
+        """The most firings of a task that depend on a count."""
+        for channel in self._into[task.name]:
+            port = task.port(channel.destination_port)
+            count = self._channels.get(channel.name)
+            if count is not None and not port.count:
+                return count.slots // port.rates[0]
+        return inside.slots
 
     def _collected(self, task: Task) -> dict[str, Count]:
         """The counts that a task reads whole, by the names that it gives them."""
@@ -158,6 +189,8 @@ class _Spread:
         if channel.delay:
             message = f"tokens of `{_short(count.task)}` that may be missing cannot be delayed"
             help_text = "put the `delay` where all of them are read by a port with `up to`"
+            if count.of_requests:
+                help_text = BY_THEMSELVES
             yield Diagnostic("F220", message, channel.span, help=help_text)
 
     def _whole(self, channel: Channel, port: Port, count: Count) -> Iterator[Diagnostic]:
@@ -173,7 +206,7 @@ class _Spread:
 
     def _between(self, task: Task) -> Iterator[Diagnostic]:
         """A task that fires for the tokens that are there."""
-        counts = list(self._one_by_one(task))
+        counts = list(self._one_by_one(task)) or [self._inside[task.name]]
         begin = (Note("the count begins here", counts[0].port.span),)
         name = _short(task.name)
         others = {c.origin: c for c in counts if c.origin != counts[0].origin}
@@ -195,13 +228,16 @@ class _Spread:
                 "between a port that writes `up to` and one that reads `up to`, a task fires for"
                 " each token that is there"
             )
+            if counts[0].of_requests:
+                help_text = BY_THEMSELVES
             yield Diagnostic("F220", message, task.span, notes=begin, help=help_text)
 
     def _not_one_by_one(self, task: Task) -> str:
         """Why a task cannot fire for each token that is there; empty if it can."""
-        if task.resampling is not None:
+        of_requests = self._inside[task.name].of_requests
+        if task.resampling is not None and not of_requests:
             return f"`{task.resampling.word}` needs all of them"
-        if task.border is not None:
+        if task.border is not None and not of_requests:
             return "an open end takes one in each frame: write `rate up to` there as well"
         for channel in self._into[task.name]:
             port = task.port(channel.destination_port)
@@ -209,14 +245,18 @@ class _Spread:
                 continue
             if port.window:
                 return f"`{port.name}` has a window"
-            if port.rates != (1,):
+            if port.rates != (1,) and not (of_requests and self._of_one_request(port, channel)):
                 return f"`{port.name}` takes {_taken(port)} at a time"
         for port in (*task.inputs, *task.outputs):
-            if port.count:
+            if port.count and not of_requests:
                 return f"`{port.name}` has a count of its own"
             if len(port.rates) > 1:
                 return f"`{port.name}` has phases"
         return ""
+
+    def _of_one_request(self, port: Port, channel: Channel) -> bool:
+        """Does a firing take tokens of one request only?"""
+        return len(port.rates) == 1 and self._channels[channel.name].each % port.rates[0] == 0
 
 
 def _taken(port: Port) -> str:

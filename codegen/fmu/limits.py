@@ -139,6 +139,10 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
     for task in app.tasks:
         short = task.name.partition(".")[2]
         for port in task.list_ports:
+            if task.within_ns is not None:
+                message = f"`{short}` takes requests in batches: the rates of a unit are fixed"
+                yield _no(message, task, "remove `batch` from the app")
+                continue
             message = f"`{port.name}` of `{short}` is a list: the rates of a unit are fixed"
             yield _no(message, task, f"write `rate {port.rates[0]}`, and fill up what is not there")
         for port in task.sized_ports:

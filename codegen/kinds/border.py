@@ -10,9 +10,11 @@ from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind
 
 @dataclass(frozen=True, slots=True)
 class BorderCode(BuildCode):
-    """An open end; `kind` is its direction, `in` or `out`."""
+    """An open end; `kind` is its direction, `in` or `out`. An `in` with `within_ns` takes requests
+    in batches: those that come so long after the first."""
 
     kind: str = field()
+    within_ns: int | None = None
 
     @property
     def words(self) -> frozenset[str]:
@@ -21,14 +23,18 @@ class BorderCode(BuildCode):
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""
-        return f"{_WORDS[self.kind]}()"
+        within = "" if self.within_ns is None else f"within={self.within_ns}"
+        return f"{_WORDS[self.kind]}({within})"
 
 
 _WORDS = {"in": "Inlet", "out": "Outlet"}
 
 
 def _make(task: Task, site: CodeSite) -> BorderCode | None:
-    return None if task.border is None else BorderCode(task.border)
+    if task.border is None:
+        return None
+    within = task.within_ns
+    return BorderCode(task.border, None if within is None else int(within))
 
 
 KIND = Kind("border", frozenset(_WORDS.values()), CPU, _make)

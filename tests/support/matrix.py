@@ -238,6 +238,14 @@ FEATURES = (
         comes={"one": "F617", "several": "F617", "parts": "F617", **dict.fromkeys(STATES, "F811")},
     ),
     Feature(
+        name="requests", title="`batch up to` for requests", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
+        head="batch up to 4 within 1 ms",
+        comes={
+            **dict.fromkeys(("one", "several", "parts", "external", *STATES), "F229"),
+            "fmu": "F618", "dora": "F535", "ros2": "F535",
+        },
+    ),
+    Feature(
         name="latest", title="`latest` between apps", inside="s: Sum   {x} -> s -> {y}",
         wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
         loses=True, comes={"one": "F219", "fmu": "F618"},
