@@ -19,13 +19,13 @@ from typing import Any
 
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
-from ..model.json_reader import parse_object
+from ..model.json_reader import parse_version
 from .compiler import failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command
 from .sources import CTask, Plan
 
-MANIFEST = ".flowc-manifest.json"
+MANIFEST, MANIFEST_VERSION = ".flowc-manifest.json", 1
 STAGE = ".flowc-new-"
 #: Folders that a program creates beside itself: compiled Python, and plans of TensorRT.
 MADE_THERE = ("__pycache__", "engines")
@@ -81,7 +81,7 @@ def write(
                 objects += executables
             files = sorted([*plan, *objects])
             document = {
-                "version": 1,
+                "version": MANIFEST_VERSION,
                 "identity": identity,
                 "files": files,
                 "stamps": _stamps(stage, files),
@@ -111,7 +111,7 @@ def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
 
 def _manifest(directory: Path) -> dict[str, Any]:
     try:
-        return parse_object(read_bytes(directory / MANIFEST))
+        return parse_version(read_bytes(directory / MANIFEST), "manifest", MANIFEST_VERSION)
     except (OSError, ValueError):
         return {}
 
