@@ -31,7 +31,16 @@ PAGES: dict[str, list[str]] = {
     ],
     "Texts": [
         f"docs/{p}.md"
-        for p in ("language", "networks", "tasks", "scenarios", "matrix", "diagnostics", "editor")
+        for p in (
+            "language",
+            "networks",
+            "tasks",
+            "scenarios",
+            "matrix",
+            "diagnostics",
+            "editor",
+            "assistants",
+        )
     ],
     "Steps": [
         "docs/analysis.md",
