@@ -65,7 +65,7 @@ def write(
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
     if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(
-        directory, _listed(directory)
+        directory, listed(directory)
     ):
         return False
     try:
@@ -116,7 +116,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
         return {}
 
 
-def _listed(directory: Path) -> list[str]:
+def listed(directory: Path) -> list[str]:
     """The files that flowc wrote, by the manifest. It may have been edited: only files inside
     count."""
     files = _manifest(directory).get("files")
@@ -157,7 +157,7 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
         return
     if not directory.is_dir():
         raise _obstacle(f"`{directory}` is a file", "choose another place with `-o`")
-    foreign = sorted(_files_in(directory, made_there) - {*_listed(directory), MANIFEST})
+    foreign = sorted(_files_in(directory, made_there) - {*listed(directory), MANIFEST})
     if foreign:
         shown = ", ".join(f"`{f}`" for f in foreign[:3])
         if len(foreign) > 3:
@@ -198,7 +198,7 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
     if not directory.exists():
         os.rename(stage, directory)
         return
-    for old in _listed(directory):
+    for old in listed(directory):
         if old not in files:
             (directory / old).unlink(missing_ok=True)
     for path in [*files, MANIFEST]:
