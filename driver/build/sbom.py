@@ -39,8 +39,6 @@ OF_FLOWC = ("runtime", "native")
 #: Files of a package with the text of a license, and the most bytes of one that are quoted.
 LICENSE_FILE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
 MOST_TEXT = 1 << 18
-#: The fields of code in deployment.json that name a network.
-NETWORK = "onnx"
 
 
 def bill_of_materials(directory: Path, digest: str) -> str:
@@ -49,10 +47,11 @@ def bill_of_materials(directory: Path, digest: str) -> str:
     A time is in it where SOURCE_DATE_EPOCH says one (seconds since 1970). Raises OSError for a
     build that is damaged, and ValueError for a time that is none.
     """
-    needed = list(_requirements(directory))
-    packages = _packages(needed)
     names = listed(directory)
-    of_flowc = [name for name in names if _is_of_flowc(name, _roots(names))]
+    roots = {PurePath(name).parent for name in names if PurePath(name).name == DEPLOYMENT}
+    needed = list(_requirements(directory, names))
+    packages = _packages(needed)
+    of_flowc = [name for name in names if _is_of_flowc(name, roots)]
     components = [
         *packages.values(),
         _runtime([_file(directory, name) for name in of_flowc]),
@@ -61,7 +60,7 @@ def bill_of_materials(directory: Path, digest: str) -> str:
     about: Part = {
         **_time(),
         "tools": {"components": [_flowc("flowc", "application")]},
-        "component": _program(directory, digest),
+        "component": _program(directory / min(roots, key=lambda r: len(r.parts)), digest),
     }
     document: Part = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -88,9 +87,9 @@ def _time() -> Part:
     return {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-def _program(directory: Path, digest: str) -> Part:
-    whole = min(_roots(listed(directory)), key=lambda root: len(root.parts))
-    document = parse_object(read_bytes(directory / whole / DEPLOYMENT))
+def _program(root: Path, digest: str) -> Part:
+    """The program in a folder of the build: the whole one, not one of its parts."""
+    document = parse_object(read_bytes(root / DEPLOYMENT))
     about = {"digest": digest, "source": document["source"], "platform": document["platform"]}
     return {
         "type": "application",
@@ -100,11 +99,6 @@ def _program(directory: Path, digest: str) -> Part:
     }
 
 
-def _roots(names: Iterable[str]) -> set[PurePath]:
-    """The folders of programs: of the whole one, and of its parts."""
-    return {PurePath(name).parent for name in names if PurePath(name).name == DEPLOYMENT}
-
-
 def _properties(values: dict[str, str]) -> list[Part]:
     return [{"name": f"flowc:{name}", "value": value} for name, value in values.items()]
 
@@ -112,12 +106,13 @@ def _properties(values: dict[str, str]) -> list[Part]:
 # -- files -----------------------------------------------------------------------------------------
 def _file(directory: Path, name: str) -> Part:
     """A file of the build; a network is a model."""
-    content = (directory / name).read_bytes()
+    with (directory / name).open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return {
-        "type": "machine-learning-model" if name.endswith(f".{NETWORK}") else "file",
+        "type": "machine-learning-model" if name.endswith(".onnx") else "file",
         "bom-ref": f"file:{name}",
         "name": name,
-        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}],
+        "hashes": [{"alg": "SHA-256", "content": digest}],
     }
 
 
@@ -136,9 +131,9 @@ def _runtime(files: list[Part]) -> Part:
 
 
 # -- packages --------------------------------------------------------------------------------------
-def _requirements(directory: Path) -> Iterator[Requirement]:
+def _requirements(directory: Path, names: Iterable[str]) -> Iterator[Requirement]:
     """What the program needs directly, by the requirements of the build and its parts."""
-    for name in listed(directory):
+    for name in names:
         if PurePath(name).name == "requirements.txt":
             for line in (directory / name).read_text().splitlines():
                 words = line.partition("#")[0].strip()

@@ -45,6 +45,11 @@ mapping on pair { A.m -> front.core  A.t -> back.core }
 """
 
 
+@pytest.fixture(autouse=True)
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+
+
 def call(*words: str | Path) -> Result:
     return CliRunner().invoke(app, ["build", *map(str, words), "--no-measure"])
 
