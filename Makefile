@@ -1,7 +1,7 @@
 # The handful of commands; CONTRIBUTING.md says when to run which.
 BIN := .venv/bin
 
-.PHONY: setup check format test fuzz goldens man site
+.PHONY: setup check format test fuzz goldens man packages site
 
 setup:
 	python3 -m venv .venv
@@ -34,6 +34,10 @@ fuzz:
 site:
 	$(BIN)/pip install -q -e '.[docs]'
 	$(BIN)/python docs/make_site.py
+
+# The packages of a release in build/packages, tried as .ci/run tries them.
+packages:
+	.ci/packages build/packages
 
 # Manual pages in build/man, made with help2man.
 man:

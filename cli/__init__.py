@@ -27,6 +27,7 @@ from .headers import headers
 from .import_ import import_, import_with_formats
 from .lsp import lsp
 from .map import map_
+from .mcp import mcp
 from .new import new
 from .profile import profile
 from .report import report
@@ -61,6 +62,7 @@ app.command()(verb(completed(export)))
 app.command()(verb(fmt))
 app.command()(verb(headers))
 app.command()(verb(lsp))
+app.command()(verb(mcp))
 app.command()(verb(doctor))
 app.command()(verb(explain))
 

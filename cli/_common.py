@@ -142,8 +142,8 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def seconds(text: str) -> float:
-    """`60s`, `2min`, `90`: a time in seconds. Raises BadParameter."""
+def seconds(text: str, option: str = "--budget") -> float:
+    """`60s`, `2min`, `90`: a time in seconds, the value of an option. Raises BadParameter."""
     units = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "m": 60.0, "h": 3600.0}
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(number) :].strip()
@@ -151,7 +151,7 @@ def seconds(text: str) -> float:
         return float(number) * units[unit]
     except (ValueError, KeyError):
         raise typer.BadParameter(
-            f"`{text}` is not a time: write `60s` or `5min`", param_hint="--budget"
+            f"`{text}` is not a time: write `60s` or `5min`", param_hint=option
         ) from None
 
 

@@ -19,6 +19,7 @@ from ._common import (
     Text,
     print_json,
     progress,
+    replace,
     show_built,
     show_diagnostics,
     show_folder,
@@ -44,7 +45,8 @@ MOST_TASKS = 8
 
 #: What is built without a format of another tool.
 PROGRAM, NATIVE, FMU, DORA, ROS2 = "program", "native", "fmu", "dora", "ros2"
-OWN = (PROGRAM, NATIVE, FMU, DORA, ROS2)
+OF_PROGRAMS = (PROGRAM, NATIVE, DORA, ROS2)
+OWN = (*OF_PROGRAMS, FMU)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,15 @@ class BuildTarget(Measured):
         ),
     ] = None
     platform: OnPlatform = "host"
+    sbom: Annotated[
+        Path | None,
+        typer.Option(
+            "--sbom",
+            help="Of a program: also write what it is made of, in CycloneDX (JSON).",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None
     force: Force = False
     no_measure: NoMeasure = False
 
@@ -74,6 +85,9 @@ def build(file: Text, options: BuildTarget, as_json: Json = False) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
     if options.target != FMU and options.graph is not None:
         raise typer.BadParameter("`--graph` is for `--target fmu` only", param_hint="--graph")
+    if options.target not in OF_PROGRAMS and options.sbom is not None:
+        kinds = ", ".join(f"`{target}`" for target in OF_PROGRAMS)
+        raise typer.BadParameter(f"it is for programs: {kinds}", param_hint="--sbom")
     if options.target == FMU:
         return _fmu(file, options, as_json)
     if options.target not in OWN:
@@ -103,8 +117,12 @@ def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
 
     built = driver_build(file, options.output, robot=_robot(options.target), **options.asked)
     show_built(built)
+    if options.sbom is not None:
+        _write_bill(built, options.sbom)
     if as_json:
         document = _document_of_program(built)
+        if options.sbom is not None:
+            document["sbom"] = str(options.sbom)
         if options.target not in (PROGRAM, NATIVE):
             document["ends"] = [asdict(end) for end in built.ends]
         print_json(document)
@@ -124,6 +142,17 @@ def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
     elif options.target == ROS2:
         print(f"put {built.directory} into a workspace and run `colcon build`")
     return 0
+
+
+def _write_bill(built: Built, file: Path) -> None:
+    """Raises Errors, and BadParameter for a time that is none."""
+    from ..driver.build.sbom import bill_of_materials
+
+    try:
+        content = bill_of_materials(built.directory, built.digest)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--sbom") from None
+    replace(file, content)
 
 
 def _document_of_program(built: Built) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from typing import Any
 
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
-from ..model.json_reader import parse_object
+from ..model.json_reader import parse_version
 from .compiler import failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command
 from .sources import CTask, Plan
 
-MANIFEST = ".flowc-manifest.json"
+MANIFEST, MANIFEST_VERSION = ".flowc-manifest.json", 1
 STAGE = ".flowc-new-"
 #: Folders that a program creates beside itself: compiled Python, and plans of TensorRT.
 MADE_THERE = ("__pycache__", "engines")
@@ -65,7 +65,7 @@ def write(
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
     if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(
-        directory, _listed(directory)
+        directory, listed(directory)
     ):
         return False
     try:
@@ -81,7 +81,7 @@ def write(
                 objects += executables
             files = sorted([*plan, *objects])
             document = {
-                "version": 1,
+                "version": MANIFEST_VERSION,
                 "identity": identity,
                 "files": files,
                 "stamps": _stamps(stage, files),
@@ -111,12 +111,12 @@ def _stamps(directory: Path, files: list[str]) -> dict[str, list[int]]:
 
 def _manifest(directory: Path) -> dict[str, Any]:
     try:
-        return parse_object(read_bytes(directory / MANIFEST))
+        return parse_version(read_bytes(directory / MANIFEST), "manifest", MANIFEST_VERSION)
     except (OSError, ValueError):
         return {}
 
 
-def _listed(directory: Path) -> list[str]:
+def listed(directory: Path) -> list[str]:
     """The files that flowc wrote, by the manifest. It may have been edited: only files inside
     count."""
     files = _manifest(directory).get("files")
@@ -157,7 +157,7 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
         return
     if not directory.is_dir():
         raise _obstacle(f"`{directory}` is a file", "choose another place with `-o`")
-    foreign = sorted(_files_in(directory, made_there) - {*_listed(directory), MANIFEST})
+    foreign = sorted(_files_in(directory, made_there) - {*listed(directory), MANIFEST})
     if foreign:
         shown = ", ".join(f"`{f}`" for f in foreign[:3])
         if len(foreign) > 3:
@@ -198,7 +198,7 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
     if not directory.exists():
         os.rename(stage, directory)
         return
-    for old in _listed(directory):
+    for old in listed(directory):
         if old not in files:
             (directory / old).unlink(missing_ok=True)
     for path in [*files, MANIFEST]:

@@ -1,10 +1,11 @@
 """Write the documentation as a site: `python docs/make_site.py`, which makes
-`build/site/html/index.html`.
+`build/site/html/index.html`, and for language models `llms.txt` beside it.
 
 Pages are the Markdown files of the repository as they are, at the paths that they have there, so
 that every link works in both places; only links to folders are completed by their README.md. The
 site is made by zensical (the extra `docs`), and shows itself without a server: `build/site/html` is
-all of it. A link that leads nowhere stops everything.
+all of it. A link that leads nowhere stops everything. `llms.txt` (https://llmstxt.org) lists the
+same pages as Markdown, each with the first sentence that it says about itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]*)((?:#[^)\s]*)?)(?=\))")
+LINKED = re.compile(r"\[([^]]*)\]\([^)]*\)")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 #: The pages, in the order of the table of contents, of folders all; what is not among them comes
 #: behind them.
@@ -29,7 +31,16 @@ PAGES: dict[str, list[str]] = {
     ],
     "Texts": [
         f"docs/{p}.md"
-        for p in ("language", "networks", "tasks", "scenarios", "matrix", "diagnostics", "editor")
+        for p in (
+            "language",
+            "networks",
+            "tasks",
+            "scenarios",
+            "matrix",
+            "diagnostics",
+            "editor",
+            "assistants",
+        )
     ],
     "Steps": [
         "docs/analysis.md",
@@ -43,11 +54,24 @@ PAGES: dict[str, list[str]] = {
         for p in ("native", "gpu", "boards", "machines", "robots", "embedding", "external", "fmu")
     ],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
-    "Reference": ["docs/json.md", "docs/glossary.md", "docs/performance.md", "CHANGELOG.md"],
+    "Reference": [
+        "docs/json.md",
+        "docs/stability.md",
+        "docs/glossary.md",
+        "docs/performance.md",
+        "CHANGELOG.md",
+    ],
     "Examples": ["examples"],
     "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md"],
     "Decisions": ["docs/decisions.md", "docs/decisions"],
 }
+#: Chapters about flowc itself, which a reader with little room may leave out.
+OPTIONAL = ("Working on flowc", "Decisions")
+#: What stands before the first sentence of a page: comments, code and pictures, and of a decision
+#: its status.
+NO_SENTENCE = re.compile(
+    r"<!--.*?-->|^```.*?^```$|^!\[.*?$|^Status:.*?$|^## Context$", re.MULTILINE | re.DOTALL
+)
 SETTINGS = """\
 [project]
 site_name = "flowc"
@@ -143,6 +167,31 @@ def collect(source: Path) -> str:
     return "\n".join(nav)
 
 
+def llms() -> str:
+    """The table of contents for language models: title, link and first sentence of each page."""
+    title, about = first_lines(ROOT / "README.md")
+    lines = [f"# {title}", "", f"> {about}"]
+    chapters = pages()
+    sections = {c: group for c, group in chapters.items() if c not in OPTIONAL}
+    sections["Optional"] = [page for c in OPTIONAL for page in chapters[c]]
+    for section, group in ((c, g) for c, g in sections.items() if g):
+        lines += ["", f"## {section}", ""]
+        for page in group:
+            title, about = first_lines(page)
+            lines.append(f"- [{title}]({page.relative_to(ROOT)}): {about}")
+    return "\n".join(lines) + "\n"
+
+
+def first_lines(page: Path) -> tuple[str, str]:
+    """The title of a page and its first sentence, as plain text. Raises ValueError."""
+    heading, _, rest = page.read_text().partition("\n")
+    paragraphs = NO_SENTENCE.sub("", rest).strip().split("\n\n")
+    words = LINKED.sub(r"\1", " ".join(paragraphs[0].split()))
+    if not heading.startswith("# ") or not words or words[0] in "#|":
+        raise ValueError(f"{page.relative_to(ROOT)} does not begin with a title and a sentence")
+    return heading[2:], re.split(r"(?<=[.:?])\s+(?=[A-Z`\[*]|flowc )", words)[0].rstrip(":")
+
+
 def main() -> None:
     """Make the site; the exit status says whether zensical warned of something."""
     folder = ROOT / "build" / "site"
@@ -160,7 +209,12 @@ def main() -> None:
         "-f",
         str(settings),
     ]
-    sys.exit(subprocess.run(command, check=False).returncode)
+    status = subprocess.run(command, check=False).returncode
+    if status == 0:
+        for page in (folder / "pages").rglob("*.md"):
+            shutil.copy(page, folder / "html" / page.relative_to(folder / "pages"))
+        (folder / "html" / "llms.txt").write_text(llms())
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -79,9 +79,21 @@ def parse_version(text: str | bytes, what: str, version: int) -> dict[str, Any]:
     one.
     """
     document = parse(text)
-    if not isinstance(document, dict) or document.pop("version", None) != version:
+    if not isinstance(document, dict) or "version" not in document:
         raise ValueError(f"not a {what} of version {version}")
-    return document
+    return of_version(document, what, version)
+
+
+def of_version(document: dict[str, Any], what: str, version: int) -> dict[str, Any]:
+    """A document without its `version`; one that says none is of version 1. Raises ValueError for
+    another one than `version`.
+    """
+    said = document.get("version", 1)
+    if said != version or isinstance(said, bool):
+        later = isinstance(said, int) and said > version
+        why = ": a later flowc wrote it" if later else ""
+        raise ValueError(f"version is {shown(said)}; expected a {what} of version {version}{why}")
+    return {name: value for name, value in document.items() if name != "version"}
 
 
 def read(kind: type[T], value: Any) -> T:

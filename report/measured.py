@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from ..model.json_reader import parse_object
+from ..model.json_reader import of_version, parse_object
+from ..runtime import report as written_report
+from ..runtime import trace as written_trace
 
 #: Most firings that are shown: the first ones, from the frame on that finds the pipeline full.
 MOST_FIRINGS = 100_000
@@ -176,7 +178,7 @@ class _Place:
 
 def read_run(content: bytes) -> MeasuredRun:
     """The report of a run. Raises ValueError."""
-    top = _Place(parse_object(content), "")
+    top = _Place(of_version(parse_object(content), "report of a run", written_report.VERSION), "")
     return MeasuredRun(
         top.get("build", None).maybe_text(),
         top.get("status", 0).whole(),
@@ -278,6 +280,8 @@ def read_trace(content: bytes) -> Traced:
     """The trace of a run. Raises ValueError."""
     top = _Place(parse_object(content), "")
     about = top.get("otherData", {})
+    if isinstance(about.value, dict):
+        of_version(about.value, "trace", written_trace.VERSION)
     began = about.get("began_unix_us", None)
     made = Traced(
         about.get("build", None).maybe_text(), None if began.value is None else began.whole()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from ..model.json_reader import Between, parse_object, read
+from ..model.json_reader import Between, of_version, parse_object, read
+from ..runtime.report import VERSION
 
 #: A count, or a number of bytes.
 _Count = Annotated[int, Between(0, 1 << 62)]
@@ -173,4 +174,4 @@ class WrittenReport:
 def written(content: bytes) -> tuple[WrittenReport, dict[str, Any]]:
     """The report, and the document that it was read from. Raises ValueError."""
     document = parse_object(content)
-    return read(WrittenReport, document), document
+    return read(WrittenReport, of_version(document, "report of a run", VERSION)), document

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from .clocks import RatesRefused
 from .options import Mistake, RunOptions
+from .report import VERSION
 from .scenario import LOOK, Stay
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def _stays(path: str, control: Control) -> List[Stay]:
     try:
         with open(path, encoding="utf-8") as stream:
             document = json.load(stream)
+        if document.get("version", VERSION) != VERSION:
+            raise ValueError("its version is %r" % (document["version"],))
         stays = [
             Stay(str(s["state"]), {str(a): int(n) for a, n in s["frames"].items()})
             for s in document["stays"]

@@ -16,6 +16,8 @@ from .program import Program
 from .run import Run
 from .states import document, table_rows
 
+#: Of the document: fields may be added, those that are there keep their meaning.
+VERSION = 1
 #: Where a build says what it is.
 MANIFEST = ".flowc-manifest.json"
 #: Bins of a histogram: as many as are narrower than people see, and few enough to be printed.
@@ -28,6 +30,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     seconds = max(run.seconds, 1e-9)
     apps = run.totals or program.apps
     made: Dict[str, Any] = {
+        "version": VERSION,
         "status": status,
         "failure": _failure(run.failure),
         "build": build_of(run.home),

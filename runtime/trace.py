@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Processes of the trace: what runs on processors, and the first app, whose frames are a process
 #: for each. Number 2 is left for predicted firings.
 RUNNING, APPS = 1, 3
+#: Of what flowc adds to the format of Chrome.
+VERSION = 1
 
 
 class Tracer:
@@ -149,7 +151,7 @@ class Tracer:
         return {
             "traceEvents": events,
             "displayTimeUnit": "ms",
-            "otherData": {"build": build, **kept},
+            "otherData": {"version": VERSION, "build": build, **kept},
         }
 
     def _apps(self) -> Dict[str, int]:

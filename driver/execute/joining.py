@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from ...runtime.report import VERSION
+
 #: A report, as JSON.
 Document = dict[str, Any]
 
@@ -27,6 +29,7 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
             most = max(channel["most"], channels.get(name, channel)["most"])
             channels[name] = {**channel, "most": most}
     return {
+        "version": VERSION,
         "status": status,
         "failure": _cause(reports),
         "build": digest,

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...model.deployment import DEPLOYMENT_VERSION
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes, reason
-from ...model.json_reader import parse_object
+from ...model.json_reader import of_version, parse_object, parse_version
 from ...model.mapping import Mapping as StoredMapping
 from ...report.document import (
     VERSION,
@@ -136,7 +137,8 @@ def _read(other: Path) -> _Side:
     """The values of the other side. Raises Errors."""
     try:
         if other.is_dir():
-            return _of_build(parse_object(read_bytes(other / "deployment.json")))
+            content = read_bytes(other / "deployment.json")
+            return _of_build(parse_version(content, "deployment", DEPLOYMENT_VERSION))
         content = read_bytes(other, MOST_BYTES)
         if content.lstrip()[:1] == b"{":
             document = parse_object(content)
@@ -245,9 +247,10 @@ def _of_program(document: Mapping[str, Any]) -> _Side:
     return side
 
 
-def _of_report(document: Mapping[str, Any]) -> _Side:
-    if document.get("version") != VERSION or "tasks" not in document:
-        raise ValueError(f"not a report of version {VERSION}")
+def _of_report(document: dict[str, Any]) -> _Side:
+    document = of_version(document, "report", VERSION)
+    if "paths" not in document:
+        raise ValueError("it is no document of `flowc report --json`")
     side: _Side = {}
     for t in document["tasks"]:
         if t["kind"] != "resampling":

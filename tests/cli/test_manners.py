@@ -285,16 +285,20 @@ def test_a_check_imports_nothing_that_takes_long_and_is_not_needed(write: Write)
         "ortools",
         "deap",
         "pygls",
+        "mcp",
         "jinja2",
     }
     assert not heavy & set(done.stdout.split())
 
 
-def test_an_editor_is_told_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("server", "extra"), [("lsp", "editor"), ("mcp", "mcp")])
+def test_a_client_is_told_which_extra_it_needs(
+    server: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowc.model.extras.find_spec", lambda module: None)
-    status, stdout, stderr = said("lsp")
+    status, stdout, stderr = said(server)
     assert (status, stdout) == (1, "")
-    assert "F615" in stderr and "flowc[editor]" in stderr
+    assert "F615" in stderr and f"flowc[{extra}]" in stderr
 
 
 # -- where little may be written -------------------------------------------------------------------

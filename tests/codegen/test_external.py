@@ -505,6 +505,12 @@ def test_what_cannot_be_loaded_is_named(digits: Path) -> None:
     assert b"Traceback" not in ended.stderr
 
 
+def test_the_description_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "external.json").write_text(json.dumps({"version": 2, "networks": []}))
+    with pytest.raises(TaskError, match=r"external\.json is of another version of flowc"):
+        load(str(tmp_path))
+
+
 def test_a_frame_that_fails_changes_no_output(digits: Path) -> None:
     done = built(digits)
     path = done.directory / "external.json"

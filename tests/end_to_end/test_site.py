@@ -3,6 +3,7 @@ somewhere."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -25,6 +26,33 @@ def test_every_page_is_listed_and_every_link_leads_somewhere(tmp_path: Path) -> 
         assert (tmp_path / name).is_file()
     assert "](examples/hello/README.md)" in (tmp_path / "README.md").read_text()
     assert "(#report_1)" in (tmp_path / "docs/json.md").read_text()
+
+
+def test_the_list_for_language_models_has_every_page_with_a_sentence() -> None:
+    told = SITE["llms"]()
+    lines = told.splitlines()
+    assert lines[0] == "# flowc" and lines[2].startswith("> flowc turns a text that describes")
+    entries = re.findall(r"^- \[(.+)\]\((\S+)\): (.+)$", told, re.MULTILINE)
+    assert len(entries) == sum(line.startswith("- ") for line in lines)
+    listed = [ROOT / page for _, page, _ in entries]
+    assert len(set(listed)) == len(listed) and all(page.is_file() for page in listed)
+    assert {*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")} <= set(listed)
+    about = {page: sentence for _, page, sentence in entries}
+    assert about["docs/report.md"] == (
+        "`flowc report APP.flow` writes one page about an application, with predicted, proved and"
+        " measured results side by side."
+    )
+    assert told.index("## Texts") < told.index("docs/language.md") < told.index("## Optional")
+
+
+def test_a_page_without_a_sentence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "empty.md"
+    read = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda path: "# Empty\n\n## Part\n" if path == page else read(path)
+    )
+    with pytest.raises(ValueError, match=r"docs/empty\.md does not begin with"):
+        SITE["first_lines"](page)
 
 
 def test_a_link_that_leads_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,7 +217,7 @@ def test_names_of_the_manifest_count_when_others_would_follow(project: Path) -> 
             '"Doorbell1.Camera.Grab"',
             "tasks has `Doorbell1.Camera.Grab` twice",
         ),
-        ('"version": 1', '"version": 2', "not a manifest of version 1"),
+        ('"version": 1', '"version": 2', "version is 2; expected a manifest of version 1"),
         (
             '"role": ""',
             '"roll": ""',

@@ -281,7 +281,9 @@ PROFILE_EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("entries", 0), 7, "entries[0] is 7; expected an object"),
     (("entries",), {}, "entries is an object; expected a list"),
     (("transfers", 0), {"from": "cpu"}, "transfers[0] has no `fixed_ns`"),
-    (("version",), 2, "not a profile of version 1"),
+    (("version",), 2, "version is 2; expected a profile of version 1: a later flowc wrote it"),
+    (("version",), 0, "version is 0; expected a profile of version 1"),
+    (("version",), True, "version is true; expected a profile of version 1"),
 ]
 MAPPING_EDITS: list[tuple[tuple[str | int, ...], Any, str]] = [
     (

@@ -606,6 +606,7 @@ def test_trace_and_report(write: Write, tmp_path: Path) -> None:
     report = json.loads((tmp_path / "r.json").read_text())
     assert set(report) == {
         *(
+            "version",
             "status",
             "failure",
             "build",

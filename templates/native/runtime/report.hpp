@@ -253,6 +253,7 @@ inline std::string report(const About &about, int status)
     memory.add("before_networks", "null");
     memory.add("arenas", "null");
     memory.add("bands", "{}");
+    whole.add("version", "1");
     whole.add("status", std::to_string(status));
     whole.add("failure", failure_json());
     whole.add("build", build_of());
@@ -437,7 +438,7 @@ inline std::string trace(const About &about)
             format("the trace lacks %zu events: --trace-frames keeps some of the frames", lost));
     const std::string end = traced.end == FOREVER ? "null" : std::to_string(traced.end);
     return "{\"traceEvents\": [" + events +
-           "],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"build\": " + build_of() +
+           "],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"version\": 1, \"build\": " + build_of() +
            ", \"first_frame\": " + std::to_string(traced.first) + ", \"end_frame\": " + end +
            "}}\n";
 }

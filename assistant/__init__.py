@@ -1,0 +1,1 @@
+"""What a language model gets of flowc: the server of the Model Context Protocol."""
