@@ -69,61 +69,75 @@ class Some(Pieces):
 
 
 class Rows:
-    """Firings of a network that may be one run, each with its tokens, of which some are missing."""
+    """Firings of a network that may be one run, of some of which tokens are missing. A row are
+    firings behind each other of all of which the tokens are there, or of none."""
 
     def __init__(self, arrays: Sequence[Any], outputs: Sequence[Port]) -> None:
-        self._rows = list(zip(*[_one_by_one(array) for array in arrays]))
         self._outputs = outputs
+        self._rows = _rows([_pieces(array) for array in arrays])
         self._made: List[Sequence[Any]] = []
         for row in self._rows:
-            missing: Any = next((token for token in row if isinstance(token, Missing)), None)
-            made: Sequence[Any] = ()
-            if missing is not None:
-                made = [missing.passed(port, 1) for port in outputs]
+            missing: Any = next((piece for piece in row if isinstance(piece, Missing)), None)
+            made = [] if missing is None else [missing.passed(p, len(row[0])) for p in outputs]
             self._made.append(made)
-
-    @property
-    def whole(self) -> List[int]:
-        """Those of which all tokens are there, and that have made nothing yet."""
-        return [k for k, made in enumerate(self._made) if not made]
-
-    @property
-    def left_out(self) -> List[int]:
-        """Those that are left out, since a firing before them has failed."""
-        return [k for k, row in enumerate(self._rows) if any(isinstance(t, Hole) for t in row)]
-
-    def arrays(self, which: Sequence[int]) -> List[Any]:
-        """The tokens of some of them, together."""
-        return [joined([on_host(self._rows[k][i]) for k in which]) for i in range(self._inputs)]
-
-    @property
-    def _inputs(self) -> int:
-        return len(self._rows[0])
-
-    def made(self, which: Sequence[int], results: Sequence[Any]) -> None:
-        """What some of them have made, together."""
-        for at, k in enumerate(which):
-            self._made[k] = [result[at : at + 1] for result in results]
+        self._whole = [row for row, made in zip(self._rows, self._made) if not made]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        """All firings."""
+        return sum(len(row[0]) for row in self._rows)
 
-    def __iter__(self) -> Iterator[Tuple[Optional[List[Any]], Optional[List[Any]]]]:
-        """Of each, what it took and made; None, None where it did not take place."""
-        for row, made in zip(self._rows, self._made):
-            there = not any(isinstance(token, Missing) for token in (*row, *made))
-            yield ([on_host(t) for t in row], list(made)) if there else (None, None)
+    @property
+    def left_out(self) -> int:
+        """Those that are left out, since a firing before them has failed."""
+        holes = (row for row in self._rows if any(isinstance(piece, Hole) for piece in row))
+        return sum(len(row[0]) for row in holes)
+
+    @property
+    def arrays(self) -> List[np.ndarray]:
+        """The tokens of those that take place, for each input; empty where none does."""
+        pieces = [[on_host(piece) for piece in column] for column in zip(*self._whole)]
+        return [column[0] if len(column) == 1 else joined(column) for column in pieces]
+
+    def made(self, results: Sequence[Any]) -> None:
+        """What those that take place have made."""
+        at = 0
+        for k, row in enumerate(self._rows):
+            if not self._made[k]:
+                self._made[k] = [result[at : at + len(row[0])] for result in results]
+                at += len(row[0])
 
     @property
     def results(self) -> List[Any]:
         """What all have made, for each output."""
         return [Some([made[i] for made in self._made]) for i in range(len(self._outputs))]
 
+    def __iter__(self) -> Iterator[Tuple[Optional[List[Any]], Optional[List[Any]]]]:
+        """Of each firing, what it took and made; None, None where it did not take place."""
+        for row, made in zip(self._rows, self._made):
+            there = not any(isinstance(piece, Missing) for piece in (*row, *made))
+            for k in range(len(row[0])):
+                sides = [[on_host(p)[k : k + 1] for p in side] for side in (row, made) if there]
+                yield (sides[0], sides[1]) if there else (None, None)
 
-def _one_by_one(array: Any) -> List[Any]:
-    """The tokens that several firings take together, each by itself."""
-    pieces = (isinstance(array, (Pieces, Missing)) and array.pieces) or [array]
-    return [piece[k : k + 1] for piece in pieces for k in range(len(piece))]
+
+def _pieces(array: Any) -> Sequence[Any]:
+    """The tokens that several firings take together, as they came."""
+    return (isinstance(array, (Pieces, Missing)) and array.pieces) or [array]
+
+
+def _rows(columns: Sequence[Sequence[Any]]) -> List[List[Any]]:
+    """The pieces of several inputs, cut where a piece of any of them ends."""
+    if len(columns) == 1:
+        return [[piece] for piece in columns[0]]
+    rows, left = [], [list(column) for column in columns]
+    while left[0]:
+        size = min(len(column[0]) for column in left)
+        rows.append([column[0][:size] for column in left])
+        for column in left:
+            rest = column.pop(0)
+            if len(rest) > size:
+                column.insert(0, rest[size:])
+    return rows
 
 
 class UpTo(Port):

@@ -262,17 +262,17 @@ class Worker(threading.Thread, Waiter):
 
     def _fire_rows(self, task: Task, firing: int, iteration: int, rows: Any) -> None:
         """Firings of a network that are one run, of those for which all tokens are there."""
-        run, whole = self._of_run, rows.whole
-        for _ in rows.left_out:
-            task.skipped += 1
+        run, arrays = self._of_run, rows.arrays
+        if rows.left_out:
+            task.skipped += rows.left_out
             task.app.skip(iteration)
-        if self.scheduling is not None and whole:
+        if self.scheduling is not None and arrays:
             self.scheduling.admit(self, run)
         start = self._enter(task, firing)
         try:
-            if whole:
+            if arrays:
                 assert isinstance(task.code, Network)
-                rows.made(whole, task.code.fire_batch(rows.arrays(whole)))
+                rows.made(task.code.fire_batch(arrays))
             if run.played is not None:
                 self._linger(task, start, run.played.factors)
         except BaseException as error:
