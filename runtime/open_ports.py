@@ -17,6 +17,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequenc
 
 import numpy as np
 
+from .answers import Answer, Asked, Asking, Awaited, answer
 from .ends import Closed, Failed, Inlet, Outlet, Skipped, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
@@ -31,29 +32,7 @@ LOOK = 0.05
 #: A token by the name of its end.
 Tokens = Dict[str, np.ndarray]
 #: What was put in together, who waits for the answer, and when it came.
-Offer = Tuple[Tokens, Optional["Future[Any]"], int]
-#: Who asked, and the answer.
-Answer = Tuple["Future[Any]", Any]
-
-
-class _Answer(Future):  # type: ignore[type-arg]  # which Python 3.8 cannot write
-    """The answer to a token, for which no forked process waits."""
-
-    def __init__(self, run: Run) -> None:
-        Future.__init__(self)
-        self._run = run
-
-    def result(self, timeout: Optional[float] = None) -> Any:
-        self._require_here()
-        return super().result(timeout)
-
-    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        self._require_here()
-        return super().exception(timeout)
-
-    def _require_here(self) -> None:
-        if self._run.strayed and not self.done():
-            raise forked()
+Offer = Tuple[Tokens, Optional[Asking], int]
 
 
 class Ends:
@@ -77,10 +56,11 @@ class Ends:
         #: How many requests are taken in a batch at most; 0: each is a frame.
         self._most = max([t.code.requests(t.outputs) for t in self._inlets.values()] or [0])
         #: Of batches: how many each inlet has taken, the requests in those that some inlet has not
-        #: taken yet, and the numbers of requests under way.
+        #: taken yet, the numbers of requests under way, and those of the last ones of each batch.
         self._batches = dict.fromkeys(self._inlets, 0)
         self._sizes: Dict[int, int] = {}
         self._numbers: Deque[int] = deque()
+        self._ends: Deque[int] = deque()
         lock = threading.Lock()
         self._lock = lock
         #: Conditions: of an inlet, of a caller that puts, of a caller that gets, of an outlet.
@@ -93,7 +73,7 @@ class Ends:
         # Where every frame has an answer: results with their numbers, whose answers they are, from
         # which frame on.
         self._made: Dict[str, Deque[Tuple[int, np.ndarray]]] = {n: deque() for n in self._outlets}
-        self._asked: Deque[Optional[Future[Any]]] = deque()
+        self._asked: Deque[Optional[Asking]] = deque()
         self._answered = 0
         #: Frames that have no answer, and why.
         self._left_out: Dict[int, Optional[Failure]] = {}
@@ -143,15 +123,15 @@ class Ends:
 
         Waits like `put` while there is no room. Any number of threads may ask at once.
         """
-        future = _Answer(self._run)
+        future = Asked(self._run)
         self._offer(self._asking(token, tokens), future, True, None)
         return future
 
     async def aask(self, /, *token: Any, **tokens: Any) -> Any:
         """The answer to a token, for asyncio: as `ask`, but never holds up the event loop."""
-        future = _Answer(self._run)
-        self._offer(self._asking(token, tokens), future, False, None)
-        return await asyncio.wrap_future(future)
+        awaited = Awaited(asyncio.get_running_loop())
+        self._offer(self._asking(token, tokens), awaited, False, None)
+        return await awaited.future
 
     def end(self) -> None:
         """No more comes in. What is under way comes out, then the stream ends."""
@@ -278,7 +258,7 @@ class Ends:
         return self._accepted(token, tokens)
 
     def _offer(
-        self, tokens: Tokens, future: Optional[Future[Any]], wait: bool, timeout: Optional[float]
+        self, tokens: Tokens, future: Optional[Asking], wait: bool, timeout: Optional[float]
     ) -> None:
         until = None if timeout is None else time.monotonic() + timeout
         offer = (tokens, future, time.perf_counter_ns())
@@ -378,6 +358,7 @@ class Ends:
         if batch not in self._sizes:
             self._sizes[batch] = size
             self._numbers.extend(range(batch * self._most, batch * self._most + size))
+            self._ends.append(self._numbers[-1])
         self._batches[name] += 1
         size = self._sizes[batch]
         if min(self._batches.values()) > batch:
@@ -402,15 +383,17 @@ class Ends:
     def _giving(self, name: str) -> Callable[[np.ndarray], None]:
         def give(token: np.ndarray) -> None:
             results = self._results[name]
-            answers: List[Tuple[Future[Any], Any]] = []
+            answers: List[Answer] = []
             with self._lock:
                 if self._why_not:
                     results.append(token)
                 else:
-                    self._made[name].append((_line()[1], token))
-                    answers = self._hand_out()
+                    number = _line()[1]
+                    self._made[name].append((number, token))
+                    if not self._ends or number >= self._ends[0]:
+                        answers = self._hand_out()
                 self._ready.notify_all()
-            _answer(answers)
+            answer(answers)
             with self._lock:
                 wait_in_worker(
                     self._taken,
@@ -431,7 +414,7 @@ class Ends:
                     self._left_out[number] = self._reason(failures, at, per_iteration)
             answers = self._hand_out()
             self._ready.notify_all()
-        _answer(answers)
+        answer(answers)
 
     def _reason(
         self, failures: Sequence[Failure], at: int, per_iteration: int
@@ -472,8 +455,8 @@ class Ends:
             if not left_out and not all(m and m[0][0] == number for m in self._made.values()):
                 return answers
             self._answered += 1
-            if self._most:
-                self._numbers.popleft()
+            if self._most and self._numbers.popleft() == self._ends[0]:
+                self._ends.popleft()
             future = self._asked.popleft() if self._asked else None
             frame = {}
             for name, made in self._made.items():
@@ -519,15 +502,6 @@ class Ends:
             channels = [c for c in self._app.channels if c.source in news and not c.delay]
             news = [c.destination for c in channels if c.destination not in reached]
         return reached
-
-
-def _answer(answers: Sequence[Answer]) -> None:
-    """Tell those who asked. Not under a lock: others' functions may be called."""
-    for future, answer in answers:
-        if isinstance(answer, Skipped):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
 
 
 # -- waiting, and what is put in -------------------------------------------------------------------
