@@ -178,6 +178,11 @@ class Device:
     assert (app["frames"], app["deadline_misses"], app["overruns"]) == (100, 0, 0)
     assert app["fps"] == pytest.approx(1 / 0.0204, abs=0.01)
     assert app["latency_ms"]["p50"] == app["latency_ms"]["max"] == 7
+    text = text.replace("period 20 ms", "period 20 ms   deadline 9 ms from l to k")
+    out = build(write(text, t_py=CODE, d_py=device), tmp_path / "paths")
+    (path,) = in_its_own_time(out, "--frames", "100")["apps"]["A"]["paths"]
+    assert (path["firings"], path["deadline_misses"]) == (100, 0)
+    assert path["latency_ms"]["p50"] == path["latency_ms"]["max"] == 7
 
 
 def test_apps_see_the_newest_token_of_others(write: Write, tmp_path: Path) -> None:
