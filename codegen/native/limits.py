@@ -15,6 +15,7 @@ from ...model.platform import Platform
 from ...model.span import Span
 from ...model.system import System
 from ..kinds.c import CCode
+from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 
@@ -41,22 +42,14 @@ def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnosti
 def _of_app(app: Application) -> Iterator[Diagnostic]:
     if app.share is not None:
         yield _later(f"app `{app.name}` has a share", app.share.span)
-    for chain in app.chains:
-        yield _later(f"the {chain.kind} from `{chain.source}` is not measured", chain.span)
 
 
 def _of_task(task: Task) -> Iterator[Diagnostic]:
     name = f"`{task.definition}`"
-    if task.link is not None:
-        yield _later(f"`{task.name}` joins two apps", task.span)
-    elif task.border is not None:
+    if task.border is not None:
         yield _later(f"`{task.name}` is an open end", task.span)
-    elif not task.built_in:
+    elif task.link is None and not task.built_in:
         yield from _of_code(task, name)
-    if task.live:
-        yield _later(f"{name} is a live source", task.span)
-    elif task.keep is not None:
-        yield _later(f"{name} may drop frames", task.span)
     if task.on_error != "stop":
         yield _later(f"{name} goes on after errors", task.span)
 
@@ -118,7 +111,7 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
                 message = f"`{entry.task}` is on several processors"
                 faults[message] = _later(message, spans.get(entry.task))
     for task in deployment.tasks:
-        if not isinstance(task.code, CCode | OnnxCode | ResampleCode):
+        if not isinstance(task.code, CCode | LinkCode | OnnxCode | ResampleCode):
             message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())

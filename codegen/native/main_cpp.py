@@ -24,11 +24,13 @@ from ...model.types import DTYPES
 from .. import c_text
 from ..in_c import C_PARAMETERS
 from ..kinds.c import CCode
+from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 from ..names import identifiers
 from ..statements import pace
-from .layout import Array, Layout, Read, Ring, Tokens, Written, layout
+from .layout import Array, Layout, Read, Ring, Tokens, Written, layout, tokens_of
+from .marks import Marks, Way, marks_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
-_OF_TASK = frozenset({"Given", "given", "code", "task", "fires", "firing", *_OWN})
+_OF_TASK = frozenset(
+    {"Given", "given", "inner", "code", "made", "token", "task", "fires", "firing", *_OWN}
+)
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -60,10 +64,12 @@ _SETTING = {"int": "INT", "float": "FLOAT", "bool": "BOOL", "string": "STRING", 
 
 def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
     """The text."""
-    text = _Text(deployment, layout(deployment), symbols_of(deployment))
+    text = _Text(deployment, layout(deployment), symbols_of(deployment), marks_of(deployment))
     words = {
         "deployment": deployment,
         "prototypes": text.prototypes(),
+        "links": list(text.links()),
+        "measured": list(text.measured()),
         "apps": [text.app(app) for app in deployment.apps],
         "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
         "about": text.about(),
@@ -85,15 +91,21 @@ def c_type(dtype: str) -> str:
 class _Text:
     """All that is said about one deployment."""
 
-    def __init__(self, deployment: Deployment, places: Layout, symbols: Symbols) -> None:
+    def __init__(
+        self, deployment: Deployment, places: Layout, symbols: Symbols, marks: Marks
+    ) -> None:
         self._deployment, self._layout, self._symbols = deployment, places, symbols
+        self._marks, self._timed = marks, _timed(deployment, marks)
         several = len(deployment.apps) > 1
         names = {}
         for app in deployment.apps:
             for task in app.tasks:
                 names[task.name] = task.name if several else task.name.partition(".")[2]
         apps = [f"app {app.name}" for app in deployment.apps]
-        ids = identifiers([*apps, *names.values()], {*_OWN, *CPP_WORDS})
+        codes = [t.code for t in deployment.tasks if isinstance(t.code, LinkCode)]
+        links = [f"link {name}" for name in dict.fromkeys(code.link for code in codes)]
+        ids = identifiers([*apps, *names.values(), *links], {*_OWN, *CPP_WORDS})
+        self._links = {link.removeprefix("link "): ids[link] for link in links}
         self._apps = {app.name: ids[f"app {app.name}"] for app in deployment.apps}
         self._tasks = {name: ids[short] for name, short in names.items()}
         self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
@@ -179,12 +191,50 @@ class _Text:
                     f"{{flow::Setting::{kind}, {name}, {c_text.text(parameter)}, {place}, {shown}}}"
                 )
 
+    # -- between apps ------------------------------------------------------------------------------
+    def links(self) -> Iterator[str]:
+        """What keeps the newest tokens, each once."""
+        for task in self._deployment.tasks:
+            code = task.code
+            if not isinstance(code, LinkCode) or code.end == "put":
+                continue
+            (port,) = task.outputs
+            size = _bytes(tokens_of(task, port))
+            marks = len(self._marks.of_link.get(code.link, ()))
+            kind, kept = ("Newest", "") if code.end == "latest" else ("Queue", f"{code.keep}, ")
+            name = f"{self._links[code.link]}({c_text.text(code.link)}"
+            yield f"{kind} {name}, {size}, {kept}{marks})"
+
+    def measured(self) -> Iterator[str]:
+        """Marks, then ages and reactions."""
+        for link, marks in self._marks.of_link.items():
+            for number, mark in enumerate(marks):
+                which = "flow::OLDEST" if mark.oldest else "flow::NEWEST"
+                name = f"{self._links[link]}_mark_{number + 1}"
+                put = f"{self._tasks[mark.put]}::code"
+                yield f"Mark {name}({put}, {number}, {which}, {self._ways(mark.ways)})"
+        for number, each in enumerate(self._marks.measured):
+            path = each.path
+            name = f"{path.kind}_{number + 1}"
+            ends = f"{self._tasks[path.source]}::task, {self._tasks[path.sink]}::task"
+            deadline = _whole(path.deadline_ns)
+            yield f"{path.kind.capitalize()} {name}({ends}, {self._ways(each.ways)}, {deadline})"
+
+    def _ways(self, ways: tuple[Way, ...]) -> str:
+        made = []
+        for way in ways:
+            source, sink = self._tasks[way.path.source], self._tasks[way.path.sink]
+            text = f"{source}::task, {sink}::task, {{{', '.join(map(str, way.path.newest))}}}"
+            made.append(text if way.mark is None else f"{text}, {source}::code, {way.mark}")
+        return f"{{{', '.join(f'flow::Way({text})' for text in made)}}}"
+
     # -- apps and tasks ----------------------------------------------------------------------------
     def app(self, app: DeployedApp) -> dict[str, Any]:
         """An app with its tasks and paths."""
         period = Fraction(app.period_ns) if app.period_ns is not None else None
         paths = []
-        for number, path in enumerate(app.paths):
+        measured = (path for path in app.paths if path.kind == "path")
+        for number, path in enumerate(measured):
             ends = f"{self._tasks[path.source]}::task, {self._tasks[path.sink]}::task"
             newest = ", ".join(map(str, path.newest))
             name = f"{self._apps[app.name]}_path_{number + 1}"
@@ -222,7 +272,7 @@ class _Text:
             "doc": task.doc,
             "id": self._tasks[task.name],
             "code": self._code(task),
-            "task": f"{arguments}, {task.firings}, {source}",
+            "task": f"{arguments}, {task.firings}, {source}{', true' if task.live else ''}",
             "rates": rates,
             "places": places,
         }
@@ -279,6 +329,9 @@ class _Text:
         if isinstance(code, OnnxCode):
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
+        if isinstance(code, LinkCode):
+            app = self._apps[self._app_of[task.name].name]
+            return [f"flow::{code.end.capitalize()} code({self._links[code.link]}, {app});"]
         assert isinstance(code, CCode)
         lines, given = [], "nullptr"
         if code.parameters:
@@ -293,8 +346,32 @@ class _Text:
         name = self._symbols.of(code)
         functions = f"{name}_init, {name}_exit, {name}_error"
         state = _state_bytes(code)
-        lines.append(f"flow::InC code({c_text.text(code.name)}, {functions}, {given}, {state});")
+        own = "code" if task.keep is None else "inner"
+        lines.append(f"flow::InC {own}({c_text.text(code.name)}, {functions}, {given}, {state});")
+        if task.keep is not None:
+            lines += self._dropping(task, code, task.keep)
         return lines
+
+    def _dropping(self, task: DeployedTask, code: CCode, keep: int) -> Iterator[str]:
+        """A source that goes on by itself: what it makes lies in one piece of memory."""
+        yield "int made(char *const token)"
+        yield "{"
+        names = self._names(task)
+        offsets = self._offsets(task)
+        for port, name, offset in zip(task.outputs, names, offsets, strict=False):
+            kind = c_type(port.dtype)
+            yield f"    {kind} *const {name} = reinterpret_cast<{kind} *>(token + {offset});"
+        yield f"    return {self._in_c(code, names, 'inner')};"
+        yield "}"
+        yield f"flow::Dropping code(inner, made, {offsets[-1]}, {keep});"
+
+    def _offsets(self, task: DeployedTask) -> list[int]:
+        """Where each output begins in a token of a source that drops some; last, its bytes."""
+        offsets = [0]
+        for port in task.outputs:
+            size = _bytes(tokens_of(task, port)) * port.rates[0]
+            offsets.append(offsets[-1] + -(-size // 64) * 64)
+        return offsets
 
     def _declared(self, task: DeployedTask, place: Array | Ring) -> list[str]:
         """An array or a ring, in the namespace of the task that writes it."""
@@ -388,7 +465,7 @@ class _Text:
         else:
             yield "const int64_t firing = k;"
         first = "" if task.firings == 1 else "i == 0 && "
-        if not task.inputs:
+        if not task.inputs and not task.live:
             yield from _unless("w.wait_for_release(task, k, i)")
         if opens:
             yield from _unless(f"{here}.begin(k)", first)
@@ -401,18 +478,25 @@ class _Text:
             self._layout.writes[task.name], names[len(task.inputs) :], strict=True
         ):
             yield from self._write(task, written, name, here, after, zeroed)
-        if starts:
+        if task.live:
+            yield from _unless(f"w.wait_for_frames({here}, k)", first)
+        elif starts:
             yield from _unless("w.begin_frame(task, k)", first)
         yield from zeroed
-        if _on_paths(app, task):
+        if task.name in self._timed:
             yield "const flow::ns start = w.began;"
         batch = task.code.batch
         group = f", {batch}" if batch > 1 else ""
-        yield f"if (!w.fire(task, firing, [&] {{ return {self._call(task, names)}; }}{group}))"
+        fire = "fire_live" if task.live else "fire"
+        yield f"if (!w.{fire}(task, firing, [&] {{ return {self._call(task, names)}; }}{group}))"
         yield "    return false;"
-        if _on_paths(app, task) and batch == 1:
+        if task.keep is not None:
+            for name, port, offset in zip(names, task.outputs, self._offsets(task), strict=False):
+                size = _product(str(port.rates[0]), tokens_of(task, port).size)
+                yield f"memcpy({name}, code.token() + {offset}, {size} * sizeof *{name});"
+        if task.name in self._timed and batch == 1:
             yield "w.tell_paths(task, firing, start);"
-        elif _on_paths(app, task):
+        elif task.name in self._timed:
             yield f"for (int64_t n = 0; n < {batch}; n++)"
             yield "    w.tell_paths(task, firing + n, start);"
         yield from self._recorded(task, names)
@@ -464,7 +548,7 @@ class _Text:
                 after.append(f"memcpy({own}, {name}, {count} * sizeof *{own});")
             if isinstance(place, Ring):
                 after.append(f"{at}.wrote({rate});")
-        if not isinstance(task.code, OnnxCode):  # which writes all of its outputs
+        if _zeroed(task):
             zeroed.append(f"memset({name}, 0, {count} * sizeof *{name});")
 
     def _index(
@@ -496,9 +580,18 @@ class _Text:
         if isinstance(code, OnnxCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, LinkCode):
+            verb = {"put": "put", "latest": "look", "take": "take"}[code.end]
+            return f"code.{verb}({names[0]}, firing)"
         assert isinstance(code, CCode)
+        if task.keep is not None:
+            return "code.take(task)"
+        return self._in_c(code, names, "code")
+
+    def _in_c(self, code: CCode, names: list[str], own: str) -> str:
+        """The call of a function; `own` has its state."""
         given = "&given" if code.parameters else "nullptr"
-        return f"{self._symbols.of(code)}({', '.join(['code.state', *names, given])})"
+        return f"{self._symbols.of(code)}({', '.join([f'{own}.state', *names, given])})"
 
     def _recorded(self, task: DeployedTask, names: list[str]) -> Iterator[str]:
         """For the harness: what it has read and made."""
@@ -617,6 +710,17 @@ def _product(count: str, size: int) -> str:
     return count if size == 1 else f"{count} * {size}"
 
 
+def _bytes(tokens: Tokens) -> int:
+    """Of one token."""
+    return DTYPES[tokens.port.dtype][1] * tokens.size
+
+
+def _zeroed(task: DeployedTask) -> bool:
+    """Are its outputs zero before a firing? Networks write all of them, and so does what copies
+    tokens."""
+    return not isinstance(task.code, OnnxCode | LinkCode) and task.keep is None
+
+
 def _plus(place: list[tuple[int, str]], size: int) -> str:
     """What is added to the address of an array, in elements."""
     text = ""
@@ -682,5 +786,9 @@ def _ends(app: DeployedApp, task: DeployedTask) -> bool:
     return all(c.delay >= made[c.source_port] for c in app.channels if c.source == task.name)
 
 
-def _on_paths(app: DeployedApp, task: DeployedTask) -> bool:
-    return any(task.name in (path.source, path.sink) for path in app.paths)
+def _timed(deployment: Deployment, marks: Marks) -> frozenset[str]:
+    """The tasks at the ends of what is measured."""
+    paths = [path for app in deployment.apps for path in app.paths]
+    sources = {path.source for path in paths if path.kind == "path"}
+    sinks = {path.sink for path in paths if path.kind != "part"}
+    return frozenset(sources | sinks | marks.released_by)

@@ -22,6 +22,26 @@ constexpr int64_t UNDER_WAY = 4096;
 // Latencies that percentiles come from: the last ones.
 constexpr int64_t KEPT = 100000;
 
+class Locked
+{
+    pthread_mutex_t &lock;
+
+public:
+    explicit Locked(pthread_mutex_t &lock) : lock(lock) { pthread_mutex_lock(&lock); }
+    ~Locked() { pthread_mutex_unlock(&lock); }
+};
+
+// A thread below the others that holds it does not keep them waiting.
+inline void lock_with_inheritance(pthread_mutex_t &lock)
+{
+    pthread_mutexattr_t inherits;
+    pthread_mutexattr_init(&inherits);
+    pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&lock, &inherits);
+}
+
+class Mailbox;
+
 // The code of a task, from its start to its end.
 struct Code {
     virtual ~Code() = default;
@@ -30,6 +50,10 @@ struct Code {
     virtual void close() {}
     // What a firing that returned this status means.
     virtual std::string failed(int status) { return "returned " + std::to_string(status); }
+    // Of a live source, after a firing: when its data came; -1: just now.
+    virtual ns arrived() const { return -1; }
+    // Where it drops tokens.
+    virtual const Mailbox *mailbox() const { return nullptr; }
 };
 
 struct Latencies {
@@ -78,7 +102,9 @@ struct App {
     std::atomic<int64_t> until{FOREVER};
     std::atomic<int64_t> frames{0};  // that have ended, also those behind the end of the stream
     std::atomic<int64_t> overruns{0};
-    int64_t limit = FOREVER, begun = -1;
+    std::atomic<int64_t> limit{FOREVER};
+    std::atomic<bool> exhausted{false};  // its stream has ended by itself
+    int64_t begun = -1;
     Latencies latencies;
     ns first_start = -1, first_end = 0, last_end = 0;
     static inline std::vector<App *> all;
@@ -87,15 +113,12 @@ struct App {
         : name(name), period(period), enders(enders)
     {
         latencies.deadline = deadline;
-        pthread_mutexattr_t inherits;  // a thread below the others does not keep them waiting
-        pthread_mutexattr_init(&inherits);
-        pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
-        pthread_mutex_init(&lock, &inherits);
+        lock_with_inheritance(lock);
         all.push_back(this);
     }
     bool paced() const { return period.under != 0; }
     bool has(int64_t k) const { return k >= 0 && k < until.load(relaxed); }
-    int64_t done() const { return std::min(frames.load(), limit); }
+    int64_t done() const { return std::min(frames.load(), limit.load()); }
 
     // Something fires in that frame before a source does; false where the app ends before it.
     bool begin(int64_t k)
@@ -137,15 +160,22 @@ struct App {
     void end_at(int64_t k)
     {
         const Locked here(lock);
-        limit = std::min(limit, k);
-        until = std::min(until.load(), limit);
+        if (k >= limit)
+            return;
+        exhausted = true;
+        have(k);
+    }
+    // It has at most so many iterations.
+    void have(int64_t iterations)
+    {
+        limit = std::min(limit.load(), iterations);
+        until = std::min(until.load(), limit.load());
     }
     // Frames that have begun are finished, and no others begin.
     void drain()
     {
         const Locked here(lock);
-        limit = std::min(limit, begun + 1);
-        until = std::min(until.load(), limit);
+        have(begun + 1);
     }
 
 private:
@@ -154,22 +184,18 @@ private:
         ns begin;
         int left;
     };
-    struct Locked {
-        pthread_mutex_t &lock;
-        explicit Locked(pthread_mutex_t &lock) : lock(lock) { pthread_mutex_lock(&lock); }
-        ~Locked() { pthread_mutex_unlock(&lock); }
-    };
     pthread_mutex_t lock;
     std::vector<Frame> under_way = std::vector<Frame>(UNDER_WAY, Frame{-1, 0, 0});
 };
 
-// `number` counts from 1; `firings` are those of an iteration.
+// `number` counts from 1; `firings` are those of an iteration. A `live` source waits for data from
+// outside, which release it.
 struct Task {
     App &app;
     const char *const name, *const processor;
     Code &code;
     const int64_t number, firings;
-    const bool source;
+    const bool source, live;
 
     int64_t fired = 0;
     ns busy = 0, longest = 0;
@@ -179,43 +205,77 @@ struct Task {
     static inline std::vector<Task *> all;
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
-         bool source)
+         bool source, bool live = false)
         : app(app), name(name), processor(processor), code(code),
-          number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source)
+          number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source), live(live)
     {
         app.tasks.push_back(this);
         all.push_back(this);
     }
+    void keep_releases()
+    {
+        if (!releases)
+            releases.reset(new std::atomic<ns>[firings * LONGEST_AGO]());
+    }
+    // When one of its latest firings was released.
+    ns release(int64_t firing) const
+    {
+        return releases[firing % (firings * LONGEST_AGO)].load(relaxed);
+    }
+};
+
+// Which firing of a source is behind one of a task: `newest` has the newest one for each firing of
+// an iteration.
+class Behind
+{
+    const Task &source, &sink;
+    const std::vector<int64_t> newest;
+
+public:
+    Behind(const Task &source, const Task &sink, std::vector<int64_t> newest)
+        : source(source), sink(sink), newest(std::move(newest))
+    {
+    }
+    // The newest firing of the source behind a firing; below 0: initial tokens.
+    int64_t number(int64_t firing) const
+    {
+        return firing / sink.firings * source.firings + newest[firing % sink.firings];
+    }
 };
 
 // From a source to another task: from the release of the newest firing of the source that a firing
-// of `sink` depends on, to the end of that firing. `newest` has it for each firing of an iteration.
+// of `sink` depends on, to the end of that firing.
 struct Path {
     Task &source, &sink;
-    const std::vector<int64_t> newest;
+    const char *const kind;
     Latencies latencies;
 
-    Path(Task &source, Task &sink, std::vector<int64_t> newest, ns deadline)
-        : source(source), sink(sink), newest(std::move(newest))
+    Path(Task &source, Task &sink, std::vector<int64_t> newest, ns deadline,
+         const char *kind = "path")
+        : source(source), sink(sink), kind(kind), behind(source, sink, std::move(newest))
     {
         latencies.deadline = deadline;
-        if (!source.releases)
-            source.releases.reset(new std::atomic<ns>[source.firings * LONGEST_AGO]());
         sink.paths.push_back(this);
         sink.app.paths.push_back(this);
+        source.keep_releases();
     }
-    // The latency of a firing that ended at that time; -1 where it saw only initial tokens.
-    ns ended(int64_t firing, ns time)
+    virtual ~Path() = default;
+    // The latency of a firing that ended at that time, which counts; -1 where there is none.
+    virtual ns ended(int64_t firing, ns time)
     {
-        const int64_t before = firing / sink.firings * source.firings;
-        const int64_t number = before + newest[firing % sink.firings];
-        if (number < 0)
-            return -1;
-        const ns latency =
-            time - source.releases[number % (source.firings * LONGEST_AGO)].load(relaxed);
+        const int64_t number = behind.number(firing);
+        return number < 0 ? -1 : took(time - source.release(number));
+    }
+
+protected:
+    ns took(ns latency)
+    {
         latencies.add(latency);
         return latency;
     }
+
+private:
+    const Behind behind;
 };
 
 }  // namespace flow

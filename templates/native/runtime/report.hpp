@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "link.hpp"
 #include "options.hpp"
 #include "run.hpp"
 
@@ -155,7 +156,8 @@ inline std::string app_json(const App &app)
 {
     std::string paths;
     for (const Path *path : app.paths)
-        paths += (paths.empty() ? "" : ", ") + ("{\"kind\": \"path\", \"source\": " + json(path->source.name)) +
+        paths += std::string(paths.empty() ? "" : ", ") + "{\"kind\": " + json(path->kind) +
+                 ", \"source\": " + json(path->source.name) +
                  ", \"task\": " + json(path->sink.name) +
                  ", \"firings\": " + std::to_string(path->latencies.count) +
                  ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
@@ -215,6 +217,24 @@ inline int64_t total(const About &about)
     return sum;
 }
 
+// What drops tokens: links that are not only looked at, and live sources.
+struct Dropped {
+    const char *name;
+    const Mailbox *box;
+};
+
+inline std::vector<Dropped> droppers()
+{
+    std::vector<Dropped> found;
+    for (const Link *link : Link::all)
+        if (const auto *queue = dynamic_cast<const Queue *>(link))
+            found.push_back({link->name, &queue->box});
+    for (const Task *task : Task::all)
+        if (const Mailbox *const box = task->code.mailbox())
+            found.push_back({task->name, box});
+    return found;
+}
+
 // Members of an object, one to a line.
 class Members
 {
@@ -231,7 +251,7 @@ public:
 inline std::string report(const About &about, int status)
 {
     const double seconds = std::max(run.seconds, 1e-9);
-    Members apps, processors, tasks, channels, memory, whole;
+    Members apps, processors, tasks, channels, memory, dropped, whole;
     for (const App *app : App::all)
         apps.add(app->name, app_json(*app));
     for (const char *lane : about.processors)
@@ -241,6 +261,9 @@ inline std::string report(const About &about, int status)
     for (const Fill &fill : about.fills)
         channels.add(fill.name, "{\"capacity\": " + std::to_string(fill.capacity) +
                                     ", \"most\": " + std::to_string(fill.most()) + "}");
+    for (const Dropped &place : droppers())
+        dropped.add(place.name, "{\"written\": " + std::to_string(place.box->written) +
+                                    ", \"dropped\": " + std::to_string(place.box->dropped) + "}");
     Members planned;
     for (const auto &[name, size] : about.planned)
         planned.add(name, std::to_string(size));
@@ -261,7 +284,7 @@ inline std::string report(const About &about, int status)
     whole.add("tasks", tasks.object());
     whole.add("channels", channels.object());
     whole.add("memory", memory.object());
-    whole.add("dropped", "{}");
+    whole.add("dropped", dropped.object());
     std::string names;
     for (const char *name : below())
         names += (names.empty() ? "" : ", ") + json(name);
@@ -274,7 +297,8 @@ inline std::string report(const About &about, int status)
 inline std::string ends_of(const Path &path)
 {
     const std::string sink = path.sink.name;
-    return std::string(path.source.name) + " -> " + sink.substr(sink.find('.') + 1);
+    const std::string kind = strcmp(path.kind, "path") ? std::string(path.kind) + " " : "";
+    return kind + path.source.name + " -> " + sink.substr(sink.find('.') + 1);
 }
 
 inline void add_figures(std::vector<std::string> &row, const Latencies &of)
@@ -314,9 +338,14 @@ inline std::string table(const About &about)
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
         processors.push_back({lane, number(100 * utilization(lane), 1) + " %"});
+    Rows dropped{{"tokens", "written", "dropped"}};
+    for (const Dropped &place : droppers())
+        dropped.push_back({place.name, std::to_string(place.box->written),
+                           std::to_string(place.box->dropped)});
     std::string text = columns(apps) + "\n";
-    if (paths.size() > 1)
-        text += columns(paths) + "\n";
+    for (const Rows &rows : {paths, dropped})
+        if (rows.size() > 1)
+            text += columns(rows) + "\n";
     if (!about.planned.empty()) {
         Rows memory{{"memory MB"}, {""}};
         for (const auto &[name, size] : about.planned) {
@@ -424,7 +453,8 @@ inline std::string trace(const About &about)
                            "%d, \"tid\": 0",
                            app_process(path.sink.app)) +
                     at("ts", e.end) + ", \"args\": {\"app\": " + json(path.sink.app.name) +
-                    ", \"kind\": \"path\", \"source\": " + json(path.source.name) +
+                    ", \"kind\": " + json(path.kind) +
+                    ", \"source\": " + json(path.source.name) +
                     ", \"task\": " + json(path.sink.name) + firing +
                     format(", \"frame\": %lld, \"latency_us\": %.3f}",
                            static_cast<long long>(e.number / path.sink.firings),

@@ -87,14 +87,18 @@ struct Run {
     Cells *cells = nullptr;
     std::vector<Worker *> workers;
     Failure failure;
-    std::atomic<bool> failed{false}, stopping{false};
+    std::atomic<bool> failed{false}, stopping{false}, draining{false};
     std::atomic<bool> strayed{false};  // this is a process that a task has forked
     std::atomic<int> ready{0}, over{0};
+    std::atomic<int> sources{0};  // threads of sources that go on by themselves
+    size_t lines = 0;             // of all threads but the main one
     Bell go;
     std::atomic<bool> gone{false};
     pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
     std::vector<std::string> told;
 
+    // Frames under way are finished at most, and no others begin.
+    bool ending() const { return draining || stopping; }
     // Tell the user of the program, once.
     void say(const std::string &text);
     static void complain(const std::string &text);
@@ -162,11 +166,16 @@ struct Worker {
         return true;
     }
     // A source is never so far ahead of the ends of frames that these would not be known any more.
+    bool wait_for_frames(App &app, int64_t k)
+    {
+        while (k - app.frames.load(relaxed) >= UNDER_WAY && app.has(k))
+            stirred.wait([&] { return !app.has(k); }, now() + 1000000);
+        return app.has(k);
+    }
     bool begin_frame(Task &task, int64_t k)
     {
-        while (k - task.app.frames.load(relaxed) >= UNDER_WAY && task.app.has(k))
-            stirred.wait([&] { return !task.app.has(k); }, now() + 1000000);
-        return task.app.started(k, task.source && released >= 0 ? released : began);
+        return wait_for_frames(task.app, k) &&
+               task.app.started(k, task.source && released >= 0 ? released : began);
     }
     // Wait at one end of a channel between workers.
     template <typename Ready>
@@ -184,24 +193,28 @@ struct Worker {
     // A network may have a `group` of firings in one call.
     template <typename Call> bool fire(Task &task, int64_t firing, Call call, int64_t group = 1)
     {
-        line->firing.store(firing, relaxed);
-        line->since.store(began, relaxed);
-        line->task.store(task.number, relaxed);
-        const int status = call();
-        if (__builtin_expect(run.strayed.load(relaxed), 0))
-            run.end_stray(task, firing);
-        line->task.store(0, relaxed);
-        const ns begin = began, end = now(), took = end - begin;
-        began = end;
-        busy += took;
-        task.fired += status ? 0 : group;
-        task.busy += took;
-        task.squares += static_cast<double>(took) * static_cast<double>(took);
-        if (took > task.longest)
-            task.longest = took;
-        progress.store(progress.load(relaxed) + 1, relaxed);
-        tracer.firing(task, firing, begin, end);
+        const int status = called(task, firing, call);
+        const ns begin = began;
+        began = now();
+        count(task, firing, status ? 0 : group, begin);
         return status == 0 || failed(task, firing, status);
+    }
+    // The same for a live source, which its data release; what counts is the time in which its
+    // thread computes, and not that in which it waits.
+    template <typename Call> bool fire_live(Task &task, int64_t firing, Call call)
+    {
+        began = now();
+        const ns before = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        const int status = called(task, firing, call);
+        const ns spent = read_clock(CLOCK_THREAD_CPUTIME_ID) - before, came = task.code.arrived();
+        began = now();
+        released = came < 0 ? began : came;
+        if (status)
+            return failed(task, firing, status);
+        if (firing % task.firings == 0 && !task.app.started(firing / task.firings, released))
+            return false;
+        count(task, firing, 1, began - spent);
+        return true;
     }
     // Note the release for paths that begin here, and the end for those that end here.
     void tell_paths(Task &task, int64_t firing, ns start)
@@ -236,6 +249,30 @@ struct Worker {
     std::string doing() const;
 
 private:
+    template <typename Call> int called(Task &task, int64_t firing, Call call)
+    {
+        line->firing.store(firing, relaxed);
+        line->since.store(began, relaxed);
+        line->task.store(task.number, relaxed);
+        const int status = call();
+        if (__builtin_expect(run.strayed.load(relaxed), 0))
+            run.end_stray(task, firing);
+        line->task.store(0, relaxed);
+        return status;
+    }
+    // So many firings more, which have just ended.
+    void count(Task &task, int64_t firing, int64_t firings, ns begin)
+    {
+        const ns took = began - begin;
+        busy += took;
+        task.fired += firings;
+        task.busy += took;
+        task.squares += static_cast<double>(took) * static_cast<double>(took);
+        if (took > task.longest)
+            task.longest = took;
+        progress.store(progress.load(relaxed) + 1, relaxed);
+        tracer.firing(task, firing, begin, began);
+    }
     bool failed(Task &task, int64_t firing, int status);
 };
 

@@ -1,0 +1,169 @@
+"""Programs in C++ in which something does not wait for its reader: live sources, links between apps.
+
+One program is built and run many times. Needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flowc.driver.execute.run import test as run_harness
+
+from builds import HANGS, ROOT
+from limits import next_line
+
+pytestmark = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
+)
+TEXT = ROOT / "tests/support/native_links"
+#: What a sum of the first whole numbers can be.
+SUMS = [n * (n + 1) // 2 for n in range(50)]
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A program with all of them, which agrees with the sequential reference."""
+    folder = tmp_path_factory.mktemp("links")
+    shutil.copytree(TEXT, folder / "text")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CXXFLAGS", "-O0")  # compilers take most of the time of these tests
+        tested = run_harness(
+            folder / "text/links.flow",
+            folder / "build",
+            platform="two",
+            native=True,
+            measure=False,
+            quiet=True,
+        )
+    assert tested.status == 0, tested.tests
+    assert len(tested.tests) == 16  # four of each app
+    yield folder / "build"
+
+
+def start(build: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [build / "main", *words],
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,  # lines that are read here take nothing from what follows
+    )
+
+
+def run(build: Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    """Its exit status, and what it prints."""
+    child = start(build, *words, **variables)
+    out, said = child.communicate(timeout=HANGS)
+    return child.returncode, out.decode(), said.decode()
+
+
+def reported(build: Path, file: Path, **variables: str) -> tuple[dict[str, Any], str]:
+    """The report of a run that has not failed, and what it has printed."""
+    status, out, said = run(build, "--quiet", "--report", str(file), **variables)
+    assert status == 0, said
+    return json.loads(file.read_text()), out
+
+
+def shown(out: str, who: str) -> list[int]:
+    """The numbers that a sink has printed."""
+    return [int(n) for n in re.findall(rf"^{who} (\d+)$", out, re.MULTILINE)]
+
+
+def test_streams_end_and_what_reads_them_ends_with_them(links: Path, tmp_path: Path) -> None:
+    document, out = reported(links, tmp_path / "r.json")
+    assert shown(out, "left") == SUMS
+    frames = {name: app["frames"] for name, app in document["apps"].items()}
+    assert frames["Left"] == 50 and frames["Plan"] > 1
+    assert shown(out, "plan")[0] == 0 or shown(out, "plan")[0] // 1000000 in SUMS
+
+
+def test_what_is_dropped_is_counted(links: Path, tmp_path: Path) -> None:
+    document, out = reported(links, tmp_path / "r.json", SHOW="r5l5")
+    dropped = document["dropped"]
+    assert list(dropped) == ["Log.from_Left_sum", "Right.cam"]
+    for name, app, sink in (("Log.from_Left_sum", "Log", "log"), ("Right.cam", "Right", "right")):
+        taken = document["apps"][app]["frames"]
+        assert dropped[name] == {"written": 50, "dropped": 50 - taken}
+        assert len(shown(out, sink)) == taken
+    # a source that makes a frame in a millisecond does not wait for a sink that takes five
+    assert dropped["Right.cam"]["dropped"] > 0
+    assert shown(out, "log") == sorted(set(shown(out, "log")) & set(SUMS))
+    status, out, _ = run(links, SHOW="r5")
+    assert status == 0 and re.search(r"^Right\.cam +50 +[1-9]\d*$", out, re.MULTILINE)
+
+
+def test_ages_and_reactions_know_when_data_came(links: Path, tmp_path: Path) -> None:
+    """A frame of the camera takes 30 ms, so that each is looked at for at least so long."""
+    document, _ = reported(links, tmp_path / "r.json", LEFT="T30L8")
+    age, reaction = document["apps"]["Plan"]["paths"]
+    assert (age["kind"], reaction["kind"]) == ("age", "reaction")
+    assert age["deadline_misses"] == age["firings"] > reaction["firings"] == 6
+    assert age["latency_ms"]["max"] >= 25 - 5  # the period of those who look at it
+    assert reaction["latency_ms"]["p50"] >= 25
+
+
+def test_its_report_is_that_of_the_program_in_python(links: Path, tmp_path: Path) -> None:
+    document, _ = reported(links, tmp_path / "r.json")
+    command = [sys.executable, links / "main.py", "--report", tmp_path / "p.json", "--quiet"]
+    subprocess.run(command, check=True, timeout=HANGS, capture_output=True)
+    expected = json.loads((tmp_path / "p.json").read_text())
+    assert list(document) == list(expected)
+    assert document["dropped"].keys() == expected["dropped"].keys()
+    ends = ("kind", "source", "task")
+    for name, app in expected["apps"].items():
+        wanted = [[path[key] for key in ends] for path in app["paths"]]
+        assert [[path[key] for key in ends] for path in document["apps"][name]["paths"]] == wanted
+        for path in app["paths"]:
+            # a run takes less than a minute, and so does everything in it
+            assert not path["firings"] or path["latency_ms"]["max"] < 60000
+
+
+def test_a_limit_on_frames_holds_for_each_app(links: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    status, _, said = run(links, "--frames", "10", "--quiet", "--report", str(file))
+    assert status == 0, said
+    document = json.loads(file.read_text())
+    frames = {name: app["frames"] for name, app in document["apps"].items()}
+    assert frames["Left"] == frames["Right"] == frames["Plan"] == 10 >= frames["Log"] > 0
+
+
+FAILS = {
+    "F": "cam returned 3",
+    "C": "its process was ended by SIGABRT (Aborted)",
+}
+
+
+@pytest.mark.parametrize("what", FAILS)
+@pytest.mark.parametrize("app", ["Left", "Right"])
+def test_a_live_source_that_fails_is_named(links: Path, app: str, what: str) -> None:
+    status, out, said = run(links, "--quiet", **{app.upper(): f"{what}5"})
+    assert status == 1
+    named = f"flowc: app {app}, task {app}.cam failed at firing 5: {FAILS[what]}"
+    assert said.splitlines()[-1] == named
+    numbers = shown(out, app.lower())
+    assert numbers == SUMS[: len(numbers)] and len(numbers) <= 5  # no gap, and in order
+
+
+def test_live_sources_that_wait_do_not_hold_up_the_end(links: Path, tmp_path: Path) -> None:
+    words = ("--report", str(tmp_path / "r.json"), "--quiet")
+    child = start(links, *words, LEFT="W3", RIGHT="W2", SHOW="l20")
+    seen: list[bytes] = []
+    while b"left 3\n" not in seen or b"right 1\n" not in seen:
+        seen.append(next_line(child))
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=HANGS)
+    assert child.returncode == 143, said
+    assert b"closed" not in said  # it would free what the sources use
+    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
+    assert apps["Left"]["frames"] == 3 and apps["Right"]["frames"] == 2
