@@ -50,8 +50,8 @@ def _of_task(task: Task) -> Iterator[Diagnostic]:
         yield _later(f"`{task.name}` is an open end", task.span)
     elif task.link is None and not task.built_in:
         yield from _of_code(task, name)
-    if task.on_error != "stop":
-        yield _later(f"{name} goes on after errors", task.span)
+    if task.keep is not None and any(len(port.rates) > 1 for port in task.outputs):
+        yield _later(f"{name} drops tokens of a list of rates", task.span)
 
 
 def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:

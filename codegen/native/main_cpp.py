@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
 _OF_TASK = frozenset(
-    {"Given", "given", "inner", "code", "made", "token", "task", "fires", "firing", *_OWN}
+    {
+        *("Given", "given", "inner", "code", "made", "token", "task", "fires", "firing", "there"),
+        *_OWN,
+    }
 )
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
@@ -96,6 +99,7 @@ class _Text:
     ) -> None:
         self._deployment, self._layout, self._symbols = deployment, places, symbols
         self._marks, self._timed = marks, _timed(deployment, marks)
+        self._lossy = lossy(deployment)
         several = len(deployment.apps) > 1
         names = {}
         for app in deployment.apps:
@@ -272,7 +276,7 @@ class _Text:
             "doc": task.doc,
             "id": self._tasks[task.name],
             "code": self._code(task),
-            "task": f"{arguments}, {task.firings}, {source}{', true' if task.live else ''}",
+            "task": f"{arguments}, {task.firings}, {source}{_manner(task)}",
             "rates": rates,
             "places": places,
         }
@@ -388,7 +392,8 @@ class _Text:
                 if values:
                     lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
                     delay += f", {name}_initial"
-            lines.append(f"flow::Ring<{kind}> {name}({ends}, {sizes}{delay});")
+            holes = ", true" if task.name in self._lossy else ""
+            lines.append(f"flow::Ring<{kind}{holes}> {name}({ends}, {sizes}{delay});")
             return lines
         whole = (place.kept + place.in_round) * size
         said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
@@ -399,6 +404,12 @@ class _Text:
         if place.rounds_with_initial_tokens:
             values = _values(place.delay, place.values, tokens.port.dtype)
             lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
+        if task.name in self._lossy:
+            holes, tokens_there = f"{name}_missing", place.kept + place.in_round
+            lines.append(f"uint8_t {holes}[{tokens_there}];")
+            if place.kept:
+                fields = f"{holes}, 1, {place.kept}, {place.in_round}"
+                lines.append(f"const flow::Array<uint8_t> {holes}_round{{{fields}}};")
         return lines
 
     # -- what a firing does ------------------------------------------------------------------------
@@ -413,7 +424,9 @@ class _Text:
                 for place in written.places:
                     if isinstance(place, Array):
                         begins += self._begins(place)
-                        ends += [f"{self._name(name, place)}_round.end();"] if place.kept else []
+                        arrays = [self._name(name, place)]
+                        arrays += [f"{arrays[0]}_missing"] if name in self._lossy else []
+                        ends += [f"{a}_round.end();" for a in arrays if place.kept]
         turns: dict[str, tuple[int, int]] = {}
         for entry in worker.order:
             app = self._app_of[entry.task].name
@@ -473,6 +486,7 @@ class _Text:
         names = self._names(task)
         for read, name in zip(self._layout.reads[task.name], names, strict=False):
             yield from self._read(task, read, name, here, after)
+        missing = list(self._missing(task, names))
         zeroed: list[str] = []
         for written, name in zip(
             self._layout.writes[task.name], names[len(task.inputs) :], strict=True
@@ -487,8 +501,17 @@ class _Text:
             yield "const flow::ns start = w.began;"
         batch = task.code.batch
         group = f", {batch}" if batch > 1 else ""
-        fire = "fire_live" if task.live else "fire"
-        yield f"if (!w.{fire}(task, firing, [&] {{ return {self._call(task, names)}; }}{group}))"
+        if task.name in self._lossy:
+            yield f"bool there = {' && '.join(missing) or 'true'};"
+        if missing:
+            yield "if (!there)"
+            yield f"    w.leave_out(task, firing{group});"
+        call = f"[&] {{ return {self._call(task, names)}; }}{group}"
+        live = "_live" if task.live else ""
+        fire = f"fire{live}(task, firing, {call})"
+        if task.on_error != "stop":
+            fire = f"attempt{live}(task, firing, there, {call})"
+        yield f"{'else ' if missing else ''}if (!w.{fire})"
         yield "    return false;"
         if task.keep is not None:
             for name, port, offset in zip(names, task.outputs, self._offsets(task), strict=False):
@@ -499,7 +522,15 @@ class _Text:
         elif task.name in self._timed:
             yield f"for (int64_t n = 0; n < {batch}; n++)"
             yield "    w.tell_paths(task, firing + n, start);"
-        yield from self._recorded(task, names)
+        recorded = list(self._recorded(task, names))
+        if task.name in self._lossy:
+            yield "if (there) {"
+            yield from (f"    {line}" for line in recorded)
+            yield "} else {"
+            yield f"    flow::record_left_out(task, firing{group});"
+            yield "}"
+        else:
+            yield from recorded
         yield from after
         yield "return true;"
 
@@ -519,6 +550,22 @@ class _Text:
         size, array = read.tokens.size, self._name(read.of.task, read.of)
         place = self._index(task, read.tokens, name, read.offset - port.window, bool(port.window))
         yield f"const {kind} *const {name} = {array}{_plus(place, size)};"
+
+    def _missing(self, task: DeployedTask, names: list[str]) -> Iterator[str]:
+        """For each input whose tokens may be missing: that none is that a firing sees."""
+        for read, name in zip(self._layout.reads[task.name], names, strict=False):
+            port, of = read.tokens.port, read.of
+            see = str(port.window) if port.window else _rate(task, port, name)
+            writer = of.channel.source if isinstance(of, Ring) else of.task
+            if writer not in self._lossy:
+                continue
+            at = self._name(writer, of)
+            if isinstance(of, Ring):
+                yield f"!{at}.any_missing({name}, {see})"
+                continue
+            offset = read.offset - port.window
+            place = self._index(task, read.tokens, name, offset, bool(port.window))
+            yield f"!flow::any_missing({at}_missing{_plus(place, 1)}, {see})"
 
     def _write(
         self,
@@ -546,6 +593,10 @@ class _Text:
                 yield f"{kind} *const {own} = {at}{_plus(index, size)};"
             if number:
                 after.append(f"memcpy({own}, {name}, {count} * sizeof *{own});")
+            if task.name in self._lossy and isinstance(place, Ring):
+                after.append(f"{at}.mark({own}, {rate}, there);")
+            elif task.name in self._lossy:
+                after.append(f"memset({at}_missing{_plus(index, 1)}, !there, {rate});")
             if isinstance(place, Ring):
                 after.append(f"{at}.wrote({rate});")
         if _zeroed(task):
@@ -784,6 +835,24 @@ def _enders(app: DeployedApp) -> list[str]:
 def _ends(app: DeployedApp, task: DeployedTask) -> bool:
     made = {p.name: sum(p.rates) * task.firings // len(p.rates) for p in task.outputs}
     return all(c.delay >= made[c.source_port] for c in app.channels if c.source == task.name)
+
+
+def lossy(deployment: Deployment) -> frozenset[str]:
+    """The tasks whose tokens may be missing: those that go on after errors, and all behind them."""
+    found = {task.name for task in deployment.tasks if task.on_error != "stop"}
+    channels = [channel for app in deployment.apps for channel in app.channels]
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        found |= {channel.destination for channel in channels if channel.source in found}
+    return frozenset(found)
+
+
+def _manner(task: DeployedTask) -> str:
+    """Whether it is live, and what becomes of its errors, as far as this has to be said."""
+    if task.on_error != "stop":
+        return f", {str(task.live).lower()}, flow::OnError::{task.on_error.upper()}"
+    return ", true" if task.live else ""
 
 
 def _timed(deployment: Deployment, marks: Marks) -> frozenset[str]:

@@ -1,6 +1,7 @@
-"""Programs in C++ in which something does not wait for its reader: live sources, links between apps.
+"""Programs in C++ in which something does not wait for its reader, or goes on after errors: live
+sources, links between apps, frames that are skipped.
 
-One program is built and run many times. Needs a C++ compiler.
+A few programs are built, each is run many times. Needs a C++ compiler.
 """
 
 from __future__ import annotations
@@ -33,21 +34,25 @@ SUMS = [n * (n + 1) // 2 for n in range(50)]
 @pytest.fixture(scope="module")
 def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A program with all of them, which agrees with the sequential reference."""
-    folder = tmp_path_factory.mktemp("links")
+    yield agreed(tmp_path_factory.mktemp("links"), "links.flow", apps=4)
+
+
+def agreed(folder: Path, text: str, apps: int) -> Path:
+    """The build of a text, which agrees with the sequential reference."""
     shutil.copytree(TEXT, folder / "text")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("CXXFLAGS", "-O0")  # compilers take most of the time of these tests
-        tested = run_harness(
-            folder / "text/links.flow",
+        found = run_harness(
+            folder / "text" / text,
             folder / "build",
             platform="two",
             native=True,
             measure=False,
             quiet=True,
         )
-    assert tested.status == 0, tested.tests
-    assert len(tested.tests) == 16  # four of each app
-    yield folder / "build"
+    assert found.status == 0, found.tests
+    assert len(found.tests) == 4 * apps
+    return folder / "build"
 
 
 def start(build: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
@@ -167,3 +172,59 @@ def test_live_sources_that_wait_do_not_hold_up_the_end(links: Path, tmp_path: Pa
     assert b"closed" not in said  # it would free what the sources use
     apps = json.loads((tmp_path / "r.json").read_text())["apps"]
     assert apps["Left"]["frames"] == 3 and apps["Right"]["frames"] == 2
+
+
+# -- errors ----------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A program whose tasks go on after errors, which agrees with the sequential reference."""
+    yield agreed(tmp_path_factory.mktemp("errors"), "errors.flow", apps=5)
+
+
+def words(said: str) -> list[str]:
+    """What has been said of failures, whichever came first."""
+    return sorted(line for line in said.splitlines() if "failed at firing" in line)
+
+
+def test_it_goes_on_after_errors_as_the_program_in_python(errors: Path, tmp_path: Path) -> None:
+    variables = {"LAST": "100", "ANEW": "1"}
+    file = tmp_path / "r.json"
+    status, out, said = run(errors, "--quiet", "--report", str(file), **variables)
+    assert status == 0, said
+    document = json.loads(file.read_text())
+    command = [sys.executable, errors / "main.py", "--report", tmp_path / "p.json", "--quiet"]
+    done = subprocess.run(
+        command, check=True, timeout=HANGS, capture_output=True, env={**os.environ, **variables}
+    )
+    expected = json.loads((tmp_path / "p.json").read_text())
+    assert words(said) == words(done.stderr.decode()) != []
+    for who in ("far", "near", "late", "thrown", "half", "two", "radio", "sonar"):
+        assert shown(out, who) == shown(done.stdout.decode(), who) != []
+    for app in ("A", "B", "C", "D"):
+        for key in ("frames", "skipped"):
+            assert document["apps"][app][key] == expected["apps"][app][key]
+    for name, task in expected["tasks"].items():
+        if not name.startswith("E."):  # which may be too slow to get all
+            for key in ("firings", "failed", "skipped"):
+                assert document["tasks"][name][key] == task[key], (name, key)
+
+
+def test_failures_are_counted_and_only_the_first_are_told(errors: Path) -> None:
+    status, out, said = run(errors, "--frames", "90")
+    assert status == 0
+    assert re.search(r"^A\.third +30 +0$", out, re.MULTILINE)
+    assert re.search(r"^A\.pair +0 +59$", out, re.MULTILINE)
+    told = [line for line in words(said) if "task A.third " in line]
+    assert len(told) == 20
+    at = "flowc: app A, task A.third failed at firing {}: third returned 5: a third one; "
+    assert at.format(2) + "its frame is skipped" in told
+    assert at.format(59) + "its frame is skipped; more failures of this task are only counted" in (
+        told
+    )
+
+
+def test_what_is_thrown_is_a_failure_like_others(errors: Path) -> None:
+    status, out, said = run(errors, "--quiet", "--frames", "5", THROWS="1")
+    assert status == 0 and shown(out, "thrown") == [0, 3, 4]
+    at = "flowc: app A, task A.thrower failed at firing {}: threw {}; its frame is skipped\n"
+    assert at.format(1, "no luck") in said and at.format(2, "what is no std::exception") in said

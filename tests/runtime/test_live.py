@@ -286,6 +286,24 @@ def test_what_a_source_raises_while_it_drops_is_its_failure(write: Write, tmp_pa
     )
 
 
+def test_a_source_that_drops_goes_on_after_an_error(write: Write, tmp_path: Path) -> None:
+    text = (
+        TASKS
+        + 'task Bad { live   out n: N   on error restart   python "b.py:Bad" }\n'
+        + "app A { c: Bad drop oldest 99   k: Keep   c -> k }"
+    )
+    bad = (
+        "class Bad:\n    n = 0\n    def __call__(self):\n"
+        "        Bad.n += 1\n"
+        "        if Bad.n == 30: raise StopIteration\n"
+        "        if Bad.n % 10 == 0: raise OSError('unplugged')\n        return Bad.n\n"
+    )
+    out = build(write(text, t_py=CODE, b_py=bad), tmp_path / "out")
+    document = report_of(out)
+    assert kept(document["out"]) == [[n for n in range(1, 30) if n % 10]]
+    assert document["tasks"]["A.c"]["failed"] == document["apps"]["A"]["skipped"] == 2
+
+
 # -- errors ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "cores", ["", "A.c -> core[0]  A.o -> core[1]  A.d -> core[0]  A.k -> core[1]"]

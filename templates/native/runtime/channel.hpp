@@ -7,6 +7,13 @@
 namespace flow
 {
 
+// Of tokens that tasks which go on after errors may not have made, a byte says that one is missing.
+// Is any of these?
+inline bool any_missing(const uint8_t *missing, int64_t count)
+{
+    return count && memchr(missing, 1, count);
+}
+
 // Tokens of a delay, for an array of a worker: those that lie in a round before their writer fires.
 //
 // In round r the token n of the writer lies at `first + n - (r * iterations - stage) *
@@ -33,11 +40,13 @@ template <typename T> struct Array {
 // Token n of the writer lies at slot n % slots, and the slots are a multiple of what the writer
 // makes in an iteration: so what a firing makes is in one piece. What a reader sees may begin near
 // the end of the slots: then that part is copied in front of them, where `margin` tokens have room.
-template <typename T> class Ring
+// With HOLES, tokens may be missing.
+template <typename T, bool HOLES = false> class Ring
 {
     const Between names;
     const int64_t size, slots, margin, capacity;
     T *const base;
+    uint8_t *const holes;
     alignas(64) std::atomic<int64_t> written{0};
     int64_t seen_taken, most;
     alignas(64) std::atomic<int64_t> taken;
@@ -53,6 +62,7 @@ public:
          int64_t delay = 0, const T *values = nullptr)
         : names(names), size(size), slots(slots), margin(seen), capacity(capacity),
           base(static_cast<T *>(calloc((margin + slots) * size, sizeof(T))) + margin * size),
+          holes(HOLES ? static_cast<uint8_t *>(calloc(margin + slots, 1)) + margin : nullptr),
           seen_taken(-delay), most(delay), taken(-delay)
     {
         for (int64_t n = -delay; n < 0 && values; n++)
@@ -92,7 +102,18 @@ public:
         if (there >= see)
             return base + begin * size;
         memcpy(base - there * size, base + begin * size, there * size * sizeof(T));
+        if constexpr (HOLES)
+            memcpy(holes - there, holes + begin, there);
         return base - there * size;
+    }
+    // Of tokens that `room` or `next` has returned: is any missing; and they are, or are there.
+    bool any_missing(const T *token, int64_t n) const
+    {
+        return flow::any_missing(holes + (token - base) / size, n);
+    }
+    void mark(const T *token, int64_t n, bool there)
+    {
+        memset(holes + (token - base) / size, !there, n);
     }
     void took(int64_t n)
     {

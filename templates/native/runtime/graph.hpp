@@ -102,6 +102,7 @@ struct App {
     std::atomic<int64_t> until{FOREVER};
     std::atomic<int64_t> frames{0};  // that have ended, also those behind the end of the stream
     std::atomic<int64_t> overruns{0};
+    int64_t skipped = 0;  // frames that ended without a part that has failed
     std::atomic<int64_t> limit{FOREVER};
     std::atomic<bool> exhausted{false};  // its stream has ended by itself
     int64_t begun = -1;
@@ -133,24 +134,30 @@ struct App {
         const Locked here(lock);
         if (k >= limit)
             return false;
-        Frame &frame = under_way[k % UNDER_WAY];
-        if (frame.number != k)
-            frame = {k, time, enders};
+        Frame &frame = frame_of(k, time);
         frame.begin = std::min(frame.begin, time);
         begun = std::max(begun, k);
         first_start = first_start < 0 ? time : std::min(first_start, time);
         return true;
     }
+    // Something of that frame is left out.
+    void skip(int64_t k, ns time)
+    {
+        const Locked here(lock);
+        frame_of(k, time).whole = false;
+    }
     // One of the tasks that end a frame has ended it; the time it began, where it was the last one.
     ns ended(int64_t k, ns time)
     {
         const Locked here(lock);
-        Frame &frame = under_way[k % UNDER_WAY];
-        if (frame.number != k)
-            frame = {k, time, enders};
+        Frame &frame = frame_of(k, time);
         if (--frame.left)
             return -1;
         frames++;
+        if (!frame.whole) {
+            skipped++;
+            return frame.begin;
+        }
         latencies.add(time - frame.begin);
         first_end = first_end ? first_end : time;
         last_end = time;
@@ -183,9 +190,38 @@ private:
         int64_t number;
         ns begin;
         int left;
+        bool whole;
     };
+    Frame &frame_of(int64_t k, ns time)
+    {
+        Frame &frame = under_way[k % UNDER_WAY];
+        if (frame.number != k)
+            frame = {k, time, enders, true};
+        return frame;
+    }
     pthread_mutex_t lock;
-    std::vector<Frame> under_way = std::vector<Frame>(UNDER_WAY, Frame{-1, 0, 0});
+    std::vector<Frame> under_way = std::vector<Frame>(UNDER_WAY, Frame{-1, 0, 0, true});
+};
+
+// What becomes of everything when a firing fails: it stops, or goes on without what the firing
+// would have made, and the task may begin anew.
+enum class OnError { STOP, SKIP, RESTART };
+
+// Firings of a task, those of them that were left out since something they need was not there, and
+// their times.
+struct alignas(64) Done {
+    int64_t fired = 0, skipped = 0;
+    ns busy = 0, longest = 0;
+    double squares = 0;
+
+    void add(int64_t firings, ns took)
+    {
+        fired += firings;
+        busy += took;
+        squares += static_cast<double>(took) * static_cast<double>(took);
+        if (took > longest)
+            longest = took;
+    }
 };
 
 // `number` counts from 1; `firings` are those of an iteration. A `live` source waits for data from
@@ -196,18 +232,19 @@ struct Task {
     Code &code;
     const int64_t number, firings;
     const bool source, live;
+    const OnError on_error;
 
-    int64_t fired = 0;
-    ns busy = 0, longest = 0;
-    double squares = 0;
+    Done done;
+    std::atomic<int64_t> failed{0};               // firings
     std::unique_ptr<std::atomic<ns>[]> releases;  // of a source where a path begins
     std::vector<Path *> paths;                    // that end here
     static inline std::vector<Task *> all;
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
-         bool source, bool live = false)
+         bool source, bool live = false, OnError on_error = OnError::STOP)
         : app(app), name(name), processor(processor), code(code),
-          number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source), live(live)
+          number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source),
+          live(live), on_error(on_error)
     {
         app.tasks.push_back(this);
         all.push_back(this);

@@ -310,6 +310,7 @@ class Dropping : public Code
     void go_on()
     {
         const OfThread here(line);
+        why.clear();
         for (int64_t number = 0; !run.ending(); number++) {
             memset(box.room(), 0, bytes);
             line->firing = number;
@@ -360,7 +361,14 @@ public:
             }
             started = true;
         }
-        return box.take([] { return run.ending(); }) ? 0 : box.closed ? status : END;
+        if (box.take([] { return run.ending(); }))
+            return 0;
+        if (!box.closed || status == END)
+            return END;
+        // where the task goes on after errors, its next firing lets the source go on
+        pthread_join(thread, nullptr);
+        started = box.closed = false;
+        return status;
     }
     const char *token() const { return box.token(); }
     ns arrived() const override { return box.came(); }

@@ -140,6 +140,8 @@ std::string session_of(const char *file, int threads, bool spin, void **session)
 
 std::string Network::open()
 {
+    if (session)
+        return "";  // it begins anew: nothing of it is another than before
     const std::string missing = opened();
     if (!missing.empty())
         return missing;

@@ -164,7 +164,8 @@ inline std::string app_json(const App &app)
                  ", \"latency_ms\": " + latency_json(path->latencies) +
                  ", \"histogram\": " + histogram(path->latencies) + "}";
     return "{\"frames\": " + std::to_string(app.done()) +
-           ", \"skipped\": 0, \"seconds\": " + number(seconds_of(app), 4) +
+           ", \"skipped\": " + std::to_string(app.skipped) +
+           ", \"seconds\": " + number(seconds_of(app), 4) +
            ", \"fps\": " + or_null(rate_of(app)) +
            ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
            ", \"overruns\": " + std::to_string(app.overruns.load()) +
@@ -172,22 +173,24 @@ inline std::string app_json(const App &app)
            ", \"histogram\": " + histogram(app.latencies) + ", \"paths\": [" + paths + "]}";
 }
 
-inline double mean_us(const Task &task) { return double(task.busy) / 1e3 / double(task.fired); }
+inline double mean_us(const Done &done) { return double(done.busy) / 1e3 / double(done.fired); }
 
 inline std::string task_json(const Task &task, double seconds)
 {
     std::string mean = "null", deviation = "null";
-    if (task.fired) {
-        const double of_one = double(task.busy) / double(task.fired);
-        const double variance = std::max(0.0, task.squares / double(task.fired) - of_one * of_one);
-        mean = number(mean_us(task));
+    const Done &done = task.done;
+    if (done.fired) {
+        const double of_one = double(done.busy) / double(done.fired);
+        const double variance = std::max(0.0, done.squares / double(done.fired) - of_one * of_one);
+        mean = number(mean_us(done));
         deviation = number(std::sqrt(variance) / 1e3);
     }
     return "{\"processor\": " + json(task.processor) +
-           ", \"firings\": " + std::to_string(task.fired) + ", \"mean_us\": " + mean +
-           ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(task.longest) / 1e3) +
-           ", \"share\": " + number(double(task.busy) / 1e9 / seconds, 4) +
-           ", \"failed\": 0, \"skipped\": 0}";
+           ", \"firings\": " + std::to_string(done.fired) + ", \"mean_us\": " + mean +
+           ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
+           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 4) +
+           ", \"failed\": " + std::to_string(task.failed) +
+           ", \"skipped\": " + std::to_string(done.skipped) + "}";
 }
 
 inline double utilization(const char *processor)
@@ -330,11 +333,17 @@ inline std::string table(const About &about)
         }
     }
     Rows tasks{{"task", "processor", "firings", "mean us", "max us", "share"}};
-    for (const Task *task : Task::all)
-        tasks.push_back(
-            {task->name, task->processor, std::to_string(task->fired),
-             task->fired ? number(mean_us(*task)) : "-", number(double(task->longest) / 1e3),
-             number(100 * double(task->busy) / 1e9 / std::max(run.seconds, 1e-9), 1) + " %"});
+    Rows lost{{"task", "failed", "left out"}};
+    for (const Task *task : Task::all) {
+        const Done &done = task->done;
+        const double share = double(done.busy) / 1e9 / std::max(run.seconds, 1e-9);
+        tasks.push_back({task->name, task->processor, std::to_string(done.fired),
+                         done.fired ? number(mean_us(done)) : "-",
+                         number(double(done.longest) / 1e3), number(100 * share, 1) + " %"});
+        if (task->failed || done.skipped)
+            lost.push_back(
+                {task->name, std::to_string(task->failed), std::to_string(done.skipped)});
+    }
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
         processors.push_back({lane, number(100 * utilization(lane), 1) + " %"});
@@ -343,7 +352,7 @@ inline std::string table(const About &about)
         dropped.push_back({place.name, std::to_string(place.box->written),
                            std::to_string(place.box->dropped)});
     std::string text = columns(apps) + "\n";
-    for (const Rows &rows : {paths, dropped})
+    for (const Rows &rows : {paths, lost, dropped})
         if (rows.size() > 1)
             text += columns(rows) + "\n";
     if (!about.planned.empty()) {

@@ -85,6 +85,38 @@ bool Worker::failed(Task &task, int64_t firing, int status)
     return false;
 }
 
+bool Worker::goes_on(Task &task, int64_t firing, int status, int64_t group)
+{
+    if (status == END && task.source)
+        return failed(task, firing, status);
+    const std::string why = thrown.empty() ? task.code.failed(status) : thrown;
+    const bool anew = task.on_error == OnError::RESTART;
+    const int64_t before = task.failed.fetch_add(group);
+    task.app.skip(firing / task.firings, began);
+    if (before < MOST_TOLD)
+        Run::complain(Failure{&task, firing, why}.text() +
+                      (anew ? "; it begins anew" : "; its frame is skipped") +
+                      (before + group < MOST_TOLD
+                           ? ""
+                           : "; more failures of this task are only counted"));
+    return !anew || begins_anew(task, firing);
+}
+
+bool Worker::begins_anew(Task &task, int64_t firing)
+{
+    std::string why;
+    const auto anew = [&] {
+        task.code.close();
+        why = task.code.open();
+        return 0;
+    };
+    if (called(task, firing, [&] { return caught(anew); }))
+        why = thrown;
+    if (!why.empty())
+        run.fail({&task, firing, "cannot begin anew: " + why});
+    return why.empty();
+}
+
 std::string Worker::doing() const
 {
     const int64_t task = line->task;

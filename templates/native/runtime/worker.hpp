@@ -20,6 +20,8 @@ namespace flow
 
 // A task returns it when its stream has ended: FLOWC_END of the generated headers.
 constexpr int END = 0x454E44;
+// So many failures of a task that goes on after errors are told, all are counted.
+constexpr int64_t MOST_TOLD = 20;
 
 // Why a program stops; without a task, something outside of the tasks is the reason.
 struct Failure {
@@ -203,18 +205,37 @@ struct Worker {
     // thread computes, and not that in which it waits.
     template <typename Call> bool fire_live(Task &task, int64_t firing, Call call)
     {
+        const ns spent = called_live(task, firing, call);
+        return last ? failed(task, firing, last) : arrived(task, firing, spent);
+    }
+    // The same for tasks that go on after errors: is it `there`, what it should have made?
+    template <typename Call>
+    bool attempt(Task &task, int64_t firing, bool &there, Call call, int64_t group = 1)
+    {
+        const int status = called(task, firing, [&] { return caught(call); });
+        const ns begin = began;
         began = now();
-        const ns before = read_clock(CLOCK_THREAD_CPUTIME_ID);
-        const int status = called(task, firing, call);
-        const ns spent = read_clock(CLOCK_THREAD_CPUTIME_ID) - before, came = task.code.arrived();
-        began = now();
-        released = came < 0 ? began : came;
-        if (status)
-            return failed(task, firing, status);
-        if (firing % task.firings == 0 && !task.app.started(firing / task.firings, released))
+        there = status == 0;
+        if (!there && !goes_on(task, firing, status, group))
             return false;
-        count(task, firing, 1, began - spent);
+        count(task, firing, group, begin);
         return true;
+    }
+    template <typename Call>
+    bool attempt_live(Task &task, int64_t firing, bool &there, Call call)
+    {
+        const ns spent = called_live(task, firing, [&] { return caught(call); });
+        there = last == 0;
+        return (there || goes_on(task, firing, last, 1)) && arrived(task, firing, spent);
+    }
+    // Firings whose data are not there, since a firing before them has failed.
+    void leave_out(Task &task, int64_t firing, int64_t group = 1)
+    {
+        const ns begin = began;
+        began = now();
+        task.done.skipped += group;
+        task.app.skip(firing / task.firings, began);
+        count(task, firing, group, begin);
     }
     // Note the release for paths that begin here, and the end for those that end here.
     void tell_paths(Task &task, int64_t firing, ns start)
@@ -260,20 +281,54 @@ private:
         line->task.store(0, relaxed);
         return status;
     }
+    // Its status is `last` afterwards; the time in which the thread has computed.
+    template <typename Call> ns called_live(Task &task, int64_t firing, Call call)
+    {
+        began = now();
+        const ns before = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        last = called(task, firing, call);
+        const ns spent = read_clock(CLOCK_THREAD_CPUTIME_ID) - before, came = task.code.arrived();
+        began = now();
+        released = came < 0 ? began : came;
+        return spent;
+    }
+    // The data of a live source have come; false where its app has ended meanwhile.
+    bool arrived(Task &task, int64_t firing, ns spent)
+    {
+        if (firing % task.firings == 0 && !task.app.started(firing / task.firings, released))
+            return false;
+        count(task, firing, 1, began - spent);
+        return true;
+    }
+    template <typename Call> int caught(Call call)
+    {
+        thrown.clear();
+        try {
+            return call();
+        } catch (const std::exception &error) {
+            thrown = std::string("threw ") + error.what();
+        } catch (...) {
+            thrown = "threw what is no std::exception";
+        }
+        return 1;
+    }
     // So many firings more, which have just ended.
     void count(Task &task, int64_t firing, int64_t firings, ns begin)
     {
         const ns took = began - begin;
         busy += took;
-        task.fired += firings;
-        task.busy += took;
-        task.squares += static_cast<double>(took) * static_cast<double>(took);
-        if (took > task.longest)
-            task.longest = took;
+        task.done.add(firings, took);
         progress.store(progress.load(relaxed) + 1, relaxed);
         tracer.firing(task, firing, begin, began);
     }
     bool failed(Task &task, int64_t firing, int status);
+    // A firing of a task has failed that goes on after errors; false where it ends or stops all the
+    // same.
+    bool goes_on(Task &task, int64_t firing, int status, int64_t group);
+    bool begins_anew(Task &task, int64_t firing);
+
+    int last = 0;        // what the code of a live source has returned
+    std::string thrown;  // what code has thrown, in words
 };
 
 }  // namespace flow
