@@ -5,7 +5,7 @@ In: the apps of a text with their pins. Out: diagnostics, each at its line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...model.application import Application, Task
 from ...model.deployment import Deployment
@@ -19,6 +19,8 @@ from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 
+#: One processor would close what another one uses.
+_ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
 #: What else can be done about it.
 _OTHERWISE = "build it without `--target native`"
 
@@ -35,7 +37,7 @@ def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnosti
         for task in app.tasks:
             faults += _of_task(task)
     pins = [pin for pin in system.pins if pin.platform == platform.name]
-    faults += _of_pins(pins)
+    faults += _of_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
 
 
@@ -79,17 +81,22 @@ def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
         yield Diagnostic("F660", message, code.span, help=help_text)
 
 
-def _of_pins(pins: Iterable[Pin]) -> Iterator[Diagnostic]:
+def _of_pins(pins: Iterable[Pin], tasks: Mapping[str, Task]) -> Iterator[Diagnostic]:
     for pin in pins:
         if pin.adapt:
             yield _later(f"the cut of `{pin.task}` moves", pin.span)
+        task = tasks.get(pin.task)
         for stage in pin.stages:
-            if len(stage.processors) > 1 or stage.streams > 1:
-                yield _later(f"`{pin.task}` is on several processors", pin.span)
+            if len(stage.processors) * stage.streams > 1 and _begins_anew(task):
+                yield _later(_ANEW_IN_TURN.format(pin.task), pin.span)
             if stage.bands:
                 yield _later(f"`{pin.task}` runs in bands", pin.span)
             if stage.process:
                 yield _later(f"`{pin.task}` has a process of its own", pin.span)
+
+
+def _begins_anew(task: Task | None) -> bool:
+    return task is not None and task.on_error == "restart"
 
 
 def _later(message: str, span: Span | None) -> Diagnostic:
@@ -99,7 +106,8 @@ def _later(message: str, span: Span | None) -> Diagnostic:
 
 def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, ...]:
     """The same for what only the places of tasks decide on."""
-    spans = {t.name: t.span for app in system.apps for t in app.tasks}
+    tasks = {t.name: t for app in system.apps for t in app.tasks}
+    spans = {name: task.span for name, task in tasks.items()}
     faults = {}
     batches = {t.name: t.code.batch for t in deployment.tasks}
     for worker in deployment.processors:
@@ -107,8 +115,8 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
             if entry.times % batches[entry.task]:
                 message = f"`{entry.task}` has a batch that is not full"
                 faults[message] = _later(message, spans.get(entry.task))
-            if entry.replica[1] > 1:
-                message = f"`{entry.task}` is on several processors"
+            if entry.replica[1] > 1 and _begins_anew(tasks.get(entry.task)):
+                message = _ANEW_IN_TURN.format(entry.task)
                 faults[message] = _later(message, spans.get(entry.task))
     for task in deployment.tasks:
         if not isinstance(task.code, CCode | LinkCode | OnnxCode | ResampleCode):

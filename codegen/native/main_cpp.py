@@ -6,7 +6,7 @@ template gets strings that are ready to print; all decisions are made here and i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -117,10 +117,15 @@ class _Text:
         self._members = self._place_names()
         processors = dict.fromkeys(w.processor for w in deployment.processors)
         self._cores = {name: core for core, name in enumerate(processors)}
-        self._processors: dict[str, str] = {}
+        self._processors: dict[str, dict[str, None]] = {}
         for worker in deployment.processors:
             for entry in worker.order:
-                self._processors[entry.task] = worker.processor
+                self._processors.setdefault(entry.task, {})[worker.processor] = None
+        #: The worker of each task, of several the first one: what a firing does is written there.
+        self._first: dict[str, int] = {}
+        for number, worker in enumerate(deployment.processors):
+            for entry in worker.order:
+                self._first.setdefault(entry.task, number)
 
     def _place_names(self) -> dict[int, str]:
         """The names of arrays and rings in the namespaces of their tasks, by their identity."""
@@ -257,13 +262,13 @@ class _Text:
         }
 
     def _task(self, app: DeployedApp, task: DeployedTask) -> dict[str, Any]:
-        processor = c_text.text(self._processors[task.name])
+        processor = c_text.text(", ".join(self._processors[task.name]))
         source = "false" if task.inputs else "true"
         arguments = f"{self._apps[app.name]}, {c_text.text(task.name)}, {processor}, code"
         places = []
         for written in self._layout.writes[task.name]:
             places += [self._declared(task, place) for place in written.places] or [
-                _thrown_away(written, self._ports[task.name], task.code.batch)
+                self._thrown_away(task, written)
             ]
         rates = []
         for port, name in zip((*task.inputs, *task.outputs), self._names(task), strict=True):
@@ -276,10 +281,30 @@ class _Text:
             "doc": task.doc,
             "id": self._tasks[task.name],
             "code": self._code(task),
-            "task": f"{arguments}, {task.firings}, {source}{_manner(task)}",
+            "task": f"{arguments}, {task.firings}, {source}{self._manner(task)}",
             "rates": rates,
             "places": places,
         }
+
+    def _manner(self, task: DeployedTask) -> str:
+        """Whether it is live, what becomes of its errors, and its replicas, as far as this has to
+        be said."""
+        replicas = self._layout.places[task.name].replicas
+        live = str(task.live).lower()
+        words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas)]
+        plain = ["false", "flow::OnError::STOP", "1"]
+        while words and words[-1] == plain[len(words) - 1]:
+            words.pop()
+        return "".join(f", {word}" for word in words)
+
+    def _thrown_away(self, task: DeployedTask, written: Written) -> list[str]:
+        """What an output that no task reads is written into."""
+        port = written.tokens.port
+        size = max(1, max(port.rates) * written.tokens.size * task.code.batch)
+        replicas = self._layout.places[task.name].replicas
+        sizes = f"[{replicas}][{size}]" if replicas > 1 else f"[{size}]"
+        name = self._ports[task.name]["out " + port.name]
+        return [f"{c_type(port.dtype)} {name}_thrown_away{sizes};"]
 
     def _tensors(self, task: DeployedTask) -> Iterator[str]:
         """The tensors of a network, in the memory of the channels at its ports."""
@@ -295,7 +320,8 @@ class _Text:
             yield self._tensor(here, which, read.tokens, memory)
         for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
             name = next(names)
-            memory = f"{here}::{name}_thrown_away, {code.batch}"
+            replicas = self._layout.places[task.name].replicas
+            memory = f"{here}::{name}_thrown_away, {code.batch * replicas}"
             if written.places:
                 memory = self._memory(task.name, written.places[0])
             which = name, "OUT", tensor, code.batch
@@ -305,7 +331,7 @@ class _Text:
         """Where the tokens of an array or a ring lie, and how many."""
         name = self._name(task, place)
         if isinstance(place, Ring):
-            return f"{name}.begin(), {place.seen + place.slots}"
+            return f"{name}.begin(), {place.tokens}"
         return f"{name}, {place.kept + place.in_round}"
 
     def _tensor(
@@ -384,6 +410,9 @@ class _Text:
         if isinstance(place, Ring):
             ends = f"{{{c_text.text(task.name)}, {c_text.text(place.channel.destination)}}}"
             sizes = f"{size}, {place.slots}, {place.channel.capacity}, {place.seen}"
+            if place.shared:
+                ends += f", {sizes}, {place.kept}"
+                sizes = f"{tokens.in_iteration}, {place.writers}, {place.readers}"
             delay = ""
             lines = []
             if place.channel.delay:
@@ -393,7 +422,8 @@ class _Text:
                     lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
                     delay += f", {name}_initial"
             holes = ", true" if task.name in self._lossy else ""
-            lines.append(f"flow::Ring<{kind}{holes}> {name}({ends}, {sizes}{delay});")
+            ring = "Shared" if place.shared else "Ring"
+            lines.append(f"flow::{ring}<{kind}{holes}> {name}({ends}, {sizes}{delay});")
             return lines
         whole = (place.kept + place.in_round) * size
         said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
@@ -441,6 +471,7 @@ class _Text:
             "fires": [
                 {"id": self._tasks[n], "name": n, "lines": list(self._fires(tasks[n]))}
                 for n in fired
+                if self._first[n] == number
             ],
             "begins": begins,
             "order": [self._entry(entry, tasks[entry.task]) for entry in worker.order],
@@ -465,7 +496,9 @@ class _Text:
         which = f"{k}, {slot}, {entry.first}, {entry.times}"
         if task.code.batch > 1:
             which += f", {task.code.batch}"
-        return f"w.entry({name}::fires, {name}::task, {ends}, {which});"
+        replica, replicas = entry.replica
+        turn = f"if (flow::in_turn({k}, {replica}, {replicas})) " if replicas > 1 else ""
+        return f"{turn}w.entry({name}::fires, {name}::task, {ends}, {which});"
 
     def _fires(self, task: DeployedTask) -> Iterator[str]:
         """The body of the function of a firing: i of iteration k, which lies in slot j of the
@@ -545,7 +578,7 @@ class _Text:
             yield f"const {kind} *const {name} = {ring}.next(w, {app}, k, {rate}, {see});"
             yield f"if (!{name})"
             yield "    return false;"
-            after.append(f"{ring}.took({rate});")
+            after.append(f"{ring}.took({'k, ' if read.of.shared else ''}{rate});")
             return
         size, array = read.tokens.size, self._name(read.of.task, read.of)
         place = self._index(task, read.tokens, name, read.offset - port.window, bool(port.window))
@@ -580,7 +613,9 @@ class _Text:
         kind, rate = c_type(port.dtype), _rate(task, port, name)
         count = _product(rate, size)
         if not written.places:
-            yield f"{kind} *const {name} = {name}_thrown_away;"
+            replicas = self._layout.places[task.name].replicas
+            turn = f"[k % {replicas}]" if replicas > 1 else ""
+            yield f"{kind} *const {name} = {name}_thrown_away{turn};"
         for number, place in enumerate(written.places):
             at = self._members[id(place)]
             own = name if number == 0 else f"{at}_copy"
@@ -598,7 +633,7 @@ class _Text:
             elif task.name in self._lossy:
                 after.append(f"memset({at}_missing{_plus(index, 1)}, !there, {rate});")
             if isinstance(place, Ring):
-                after.append(f"{at}.wrote({rate});")
+                after.append(f"{at}.wrote({'k, ' if place.shared else ''}{rate});")
         if _zeroed(task):
             zeroed.append(f"memset({name}, 0, {count} * sizeof *{name});")
 
@@ -790,13 +825,6 @@ def _tokens(places: Layout, task: DeployedTask, port: DeployedPort) -> Tokens:
     return next(tokens for tokens in found if tokens.port is port)
 
 
-def _thrown_away(written: Written, names: Mapping[str, str], batch: int) -> list[str]:
-    """What an output that no task reads is written into."""
-    port = written.tokens.port
-    size = max(port.rates) * written.tokens.size * batch
-    return [f"{c_type(port.dtype)} {names['out ' + port.name]}_thrown_away[{max(1, size)}];"]
-
-
 def _scheduling(worker: DeployedWorker, core: int) -> str:
     """The class, the core and the priority of a thread; `core` is that of an ordinary one."""
     if worker.background:
@@ -846,13 +874,6 @@ def lossy(deployment: Deployment) -> frozenset[str]:
         before = len(found)
         found |= {channel.destination for channel in channels if channel.source in found}
     return frozenset(found)
-
-
-def _manner(task: DeployedTask) -> str:
-    """Whether it is live, and what becomes of its errors, as far as this has to be said."""
-    if task.on_error != "stop":
-        return f", {str(task.live).lower()}, flow::OnError::{task.on_error.upper()}"
-    return ", true" if task.live else ""
 
 
 def _timed(deployment: Deployment, marks: Marks) -> frozenset[str]:

@@ -1,5 +1,5 @@
-"""Programs in C++ in which something does not wait for its reader, or goes on after errors: live
-sources, links between apps, frames that are skipped.
+"""Programs in C++ in which something does not wait for its reader, goes on after errors, or takes
+turns: live sources, links between apps, frames that are skipped, replicas.
 
 A few programs are built, each is run many times. Needs a C++ compiler.
 """
@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from flowc.driver.execute.run import test as run_harness
 
 from builds import HANGS, ROOT
 from limits import next_line
+from models import N, save
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -37,15 +39,15 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield agreed(tmp_path_factory.mktemp("links"), "links.flow", apps=4)
 
 
-def agreed(folder: Path, text: str, apps: int) -> Path:
+def agreed(folder: Path, text: str, apps: int, platform: str = "two") -> Path:
     """The build of a text, which agrees with the sequential reference."""
-    shutil.copytree(TEXT, folder / "text")
+    shutil.copytree(TEXT, folder, dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("CXXFLAGS", "-O0")  # compilers take most of the time of these tests
         found = run_harness(
-            folder / "text" / text,
+            folder / text,
             folder / "build",
-            platform="two",
+            platform=platform,
             native=True,
             measure=False,
             quiet=True,
@@ -228,3 +230,48 @@ def test_what_is_thrown_is_a_failure_like_others(errors: Path) -> None:
     assert status == 0 and shown(out, "thrown") == [0, 3, 4]
     at = "flowc: app A, task A.thrower failed at firing {}: threw {}; its frame is skipped\n"
     assert at.format(1, "no luck") in said and at.format(2, "what is no std::exception") in said
+
+
+# -- several processors in turn --------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A program with replicas of tasks and of networks, which agrees with the sequential reference:
+    one behind the other, with windows, delays and errors between."""
+    folder = tmp_path_factory.mktemp("turns")
+    triple = [N("Mul", ["x", "three"], ["y"])], np.array([3], np.float32)
+    for name, size in (("net", 1), ("open", "N")):
+        save(folder / f"{name}.onnx", triple[0], {"x": [size, 4]}, {"three": triple[1]}, "y")
+    yield agreed(folder, "turns.flow", apps=2, platform="three")
+
+
+def test_replicas_do_what_those_in_python_do(turns: Path, tmp_path: Path) -> None:
+    words = ["--frames", "60", "--quiet", "--report"]
+    status, _, said = run(turns, *words, str(tmp_path / "r.json"))
+    assert status == 0, said
+    command = [sys.executable, turns / "main.py", *words, tmp_path / "p.json"]
+    subprocess.run(command, check=True, timeout=HANGS, capture_output=True)
+    document, expected = (json.loads((tmp_path / f"{x}.json").read_text()) for x in "rp")
+    for app in ("A", "B"):
+        for key in ("frames", "skipped"):
+            assert document["apps"][app][key] == expected["apps"][app][key]
+        paths = [(p["source"], p["task"], p["firings"]) for p in document["apps"][app]["paths"]]
+        wanted = [(p["source"], p["task"], p["firings"]) for p in expected["apps"][app]["paths"]]
+        assert paths == wanted
+    for name, task in expected["tasks"].items():
+        for key in ("processor", "firings", "failed", "skipped"):
+            assert document["tasks"][name][key] == task[key], (name, key)
+    assert document["tasks"]["A.slow"]["processor"] == "core[0], core[1], core[2]"
+    for name, channel in document["channels"].items():
+        assert channel["capacity"] == expected["channels"][name]["capacity"] >= channel["most"] > 0
+
+
+def test_each_replica_has_its_iterations(turns: Path, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    status, _, said = run(turns, "--frames", "12", "--quiet", "--trace", str(file))
+    assert status == 0, said
+    events = json.loads(file.read_text())["traceEvents"]
+    lanes: dict[int, set[int]] = {}
+    for event in events:
+        if event["ph"] == "X" and event["name"] == "A.wide":
+            lanes.setdefault(event["tid"], set()).add(event["args"]["frame"])
+    assert sorted(map(sorted, lanes.values())) == [[*range(0, 12, 2)], [*range(1, 12, 2)]]

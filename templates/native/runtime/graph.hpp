@@ -225,7 +225,7 @@ struct alignas(64) Done {
 };
 
 // `number` counts from 1; `firings` are those of an iteration. A `live` source waits for data from
-// outside, which release it.
+// outside, which release it. Its replicas are on several processors, and have iterations in turn.
 struct Task {
     App &app;
     const char *const name, *const processor;
@@ -234,20 +234,41 @@ struct Task {
     const bool source, live;
     const OnError on_error;
 
-    Done done;
+    const int64_t replicas;
+    const std::unique_ptr<Done[]> of_replica;
     std::atomic<int64_t> failed{0};               // firings
     std::unique_ptr<std::atomic<ns>[]> releases;  // of a source where a path begins
     std::vector<Path *> paths;                    // that end here
     static inline std::vector<Task *> all;
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
-         bool source, bool live = false, OnError on_error = OnError::STOP)
+         bool source, bool live = false, OnError on_error = OnError::STOP,
+         int64_t replicas = 1)
         : app(app), name(name), processor(processor), code(code),
           number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source),
-          live(live), on_error(on_error)
+          live(live), on_error(on_error), replicas(replicas), of_replica(new Done[replicas])
     {
         app.tasks.push_back(this);
         all.push_back(this);
+    }
+    // Where the replica counts that has that firing.
+    Done &done(int64_t firing)
+    {
+        return of_replica[replicas == 1 ? 0 : firing / firings % replicas];
+    }
+    // Of all replicas.
+    Done done() const
+    {
+        Done sum;
+        for (int64_t i = 0; i < replicas; i++) {
+            const Done &one = of_replica[i];
+            sum.fired += one.fired;
+            sum.skipped += one.skipped;
+            sum.busy += one.busy;
+            sum.squares += one.squares;
+            sum.longest = std::max(sum.longest, one.longest);
+        }
+        return sum;
     }
     void keep_releases()
     {
@@ -292,19 +313,28 @@ struct Path {
         : source(source), sink(sink), kind(kind), behind(source, sink, std::move(newest))
     {
         latencies.deadline = deadline;
+        lock_with_inheritance(lock);
         sink.paths.push_back(this);
         sink.app.paths.push_back(this);
         source.keep_releases();
     }
     virtual ~Path() = default;
     // The latency of a firing that ended at that time, which counts; -1 where there is none.
+    ns over(int64_t firing, ns time)
+    {
+        if (sink.replicas == 1)
+            return ended(firing, time);
+        const Locked here(lock);
+        return ended(firing, time);
+    }
+
+protected:
     virtual ns ended(int64_t firing, ns time)
     {
         const int64_t number = behind.number(firing);
         return number < 0 ? -1 : took(time - source.release(number));
     }
 
-protected:
     ns took(ns latency)
     {
         latencies.add(latency);
@@ -313,6 +343,7 @@ protected:
 
 private:
     const Behind behind;
+    pthread_mutex_t lock;
 };
 
 }  // namespace flow

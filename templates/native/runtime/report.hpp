@@ -178,7 +178,7 @@ inline double mean_us(const Done &done) { return double(done.busy) / 1e3 / doubl
 inline std::string task_json(const Task &task, double seconds)
 {
     std::string mean = "null", deviation = "null";
-    const Done &done = task.done;
+    const Done done = task.done();
     if (done.fired) {
         const double of_one = double(done.busy) / double(done.fired);
         const double variance = std::max(0.0, done.squares / double(done.fired) - of_one * of_one);
@@ -335,7 +335,7 @@ inline std::string table(const About &about)
     Rows tasks{{"task", "processor", "firings", "mean us", "max us", "share"}};
     Rows lost{{"task", "failed", "left out"}};
     for (const Task *task : Task::all) {
-        const Done &done = task->done;
+        const Done done = task->done();
         const double share = double(done.busy) / 1e9 / std::max(run.seconds, 1e-9);
         tasks.push_back({task->name, task->processor, std::to_string(done.fired),
                          done.fired ? number(mean_us(done)) : "-",

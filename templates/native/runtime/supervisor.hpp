@@ -71,7 +71,10 @@ class Supervisor
             if (!line.task || (crashed && crashed != static_cast<int64_t>(i) + 1))
                 continue;
             const Task *const task = Task::all[line.task - 1];
-            const auto known = [&](const Inside &one) { return one.task == task; };
+            // a source that drops tokens has a thread that makes them, and one that takes them
+            const auto known = [&](const Inside &one) {
+                return one.task == task && task->code.mailbox();
+            };
             if (std::none_of(found.begin(), found.end(), known))
                 found.insert(found.begin(), {task, line.firing});
         }

@@ -68,6 +68,9 @@ public:
     Bell() { all.push_back(this); }
 };
 
+// Of n replicas of a task, is it the turn of this one in iteration k?
+constexpr bool in_turn(int64_t k, int64_t replica, int64_t n) { return k % n == replica; }
+
 // A channel between two workers, as messages name it.
 struct Between {
     const char *source, *destination;
@@ -233,7 +236,7 @@ struct Worker {
     {
         const ns begin = began;
         began = now();
-        task.done.skipped += group;
+        task.done(firing).skipped += group;
         task.app.skip(firing / task.firings, began);
         count(task, firing, group, begin);
     }
@@ -244,7 +247,7 @@ struct Worker {
             task.releases[firing % (task.firings * LONGEST_AGO)].store(
                 task.source && released >= 0 ? released : start, relaxed);
         for (Path *path : task.paths)
-            tracer.path(*path, firing, path->ended(firing, began), began);
+            tracer.path(*path, firing, path->over(firing, began), began);
     }
 
     // -- the order -------------------------------------------------------------------------------
@@ -317,7 +320,7 @@ private:
     {
         const ns took = began - begin;
         busy += took;
-        task.done.add(firings, took);
+        task.done(firing).add(firings, took);
         progress.store(progress.load(relaxed) + 1, relaxed);
         tracer.firing(task, firing, begin, began);
     }
