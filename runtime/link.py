@@ -260,7 +260,7 @@ class Dropping(Code):
                 raise
             # where the task goes on after errors, its next firing lets the source go on
             error = self._failed.pop()
-            self._thread.join()
+            self._thread.join(PATIENCE)  # it has closed the place, which is the last thing it does
             self._thread, self.place.closed = None, False
             raise error from None
         return token
