@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...model.application import Application, Task
+from ...model.application import Task
 from ...model.deployment import Deployment
 from ...model.diagnostic import Diagnostic
 from ...model.mapping import Pin
@@ -33,17 +33,11 @@ def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnosti
     if platform.machines:
         faults.append(_later("a native program runs on one machine", platform.span))
     for app in system.apps:
-        faults += _of_app(app)
         for task in app.tasks:
             faults += _of_task(task)
     pins = [pin for pin in system.pins if pin.platform == platform.name]
     faults += _of_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
-
-
-def _of_app(app: Application) -> Iterator[Diagnostic]:
-    if app.share is not None:
-        yield _later(f"app `{app.name}` has a share", app.share.span)
 
 
 def _of_task(task: Task) -> Iterator[Diagnostic]:

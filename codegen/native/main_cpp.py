@@ -121,6 +121,13 @@ class _Text:
         for worker in deployment.processors:
             for entry in worker.order:
                 self._processors.setdefault(entry.task, {})[worker.processor] = None
+        #: Tasks of apps with a share.
+        self._shares = {
+            entry.task
+            for worker in deployment.processors
+            if worker.server is not None and not worker.background
+            for entry in worker.order
+        }
         #: The worker of each task, of several the first one: what a firing does is written there.
         self._first: dict[str, int] = {}
         for number, worker in enumerate(deployment.processors):
@@ -525,6 +532,8 @@ class _Text:
             self._layout.writes[task.name], names[len(task.inputs) :], strict=True
         ):
             yield from self._write(task, written, name, here, after, zeroed)
+        if task.name in self._shares:
+            yield from _unless(f"w.admit({here}, k)")
         if task.live:
             yield from _unless(f"w.wait_for_frames({here}, k)", first)
         elif starts:
@@ -830,6 +839,10 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
     if worker.background:
         own = -1 if worker.fixed_priority is None else worker.fixed_priority[0]
         return f"{{flow::Scheduling::BACKGROUND, {own}, 0}}"
+    if worker.server is not None:
+        own, priority = (0, -1) if worker.fixed_priority is None else worker.fixed_priority
+        budget, period = worker.server.budget_ns, _exact(worker.server.period_ns)
+        return f"{{flow::Scheduling::SHARE, {own}, {priority}, {budget}, {{{period}}}}}"
     if worker.fixed_priority is not None:
         own, priority = worker.fixed_priority
         return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"

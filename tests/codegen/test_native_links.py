@@ -36,7 +36,7 @@ SUMS = [n * (n + 1) // 2 for n in range(50)]
 @pytest.fixture(scope="module")
 def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A program with all of them, which agrees with the sequential reference."""
-    yield agreed(tmp_path_factory.mktemp("links"), "links.flow", apps=4)
+    yield agreed(tmp_path_factory.mktemp("links"), "links.flow", apps=5)
 
 
 def agreed(folder: Path, text: str, apps: int, platform: str = "two") -> Path:
@@ -127,6 +127,7 @@ def test_its_report_is_that_of_the_program_in_python(links: Path, tmp_path: Path
     expected = json.loads((tmp_path / "p.json").read_text())
     assert list(document) == list(expected)
     assert document["dropped"].keys() == expected["dropped"].keys()
+    assert document["shares"].keys() == expected["shares"].keys()
     ends = ("kind", "source", "task")
     for name, app in expected["apps"].items():
         wanted = [[path[key] for key in ends] for path in app["paths"]]
@@ -143,6 +144,22 @@ def test_a_limit_on_frames_holds_for_each_app(links: Path, tmp_path: Path) -> No
     document = json.loads(file.read_text())
     frames = {name: app["frames"] for name, app in document["apps"].items()}
     assert frames["Left"] == frames["Right"] == frames["Plan"] == 10 >= frames["Log"] > 0
+
+
+def test_an_app_keeps_to_its_share(links: Path, tmp_path: Path) -> None:
+    """It computes for 20 ms and more, and gets 2 of every 10."""
+    document, out = reported(links, tmp_path / "r.json", SHARE="L40")
+    assert shown(out, "share") == [*range(40)]
+    assert document["apps"]["Share"]["seconds"] >= 0.07
+    shares = document["shares"]
+    assert list(shares["Share"]) == ["core[0]", "core[1]"]
+    for share in shares["Share"].values():
+        assert share["part"] == 0.2 and not share["above"]
+    assert 0 < shares["Share"]["core[1]"]["used"] < 0.3  # of a run of 70 ms and more
+    status, out, _ = run(links, "--full-speed", SHARE="L40")
+    assert status == 0
+    assert "Share has a share of core[1]: 20.0 %, and used " in out
+    assert "%; no priority puts it above the others\n" in out
 
 
 FAILS = {

@@ -86,6 +86,11 @@ struct Exact {
         return static_cast<ns>(static_cast<__int128>(count) * over /
                                (static_cast<__int128>(under) * parts));
     }
+    // How often it fits into a time.
+    int64_t fits(ns time) const
+    {
+        return static_cast<int64_t>(static_cast<__int128>(time) * under / over);
+    }
 };
 
 struct Task;

@@ -38,17 +38,29 @@ bool bind(int core)
     return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
+// Give the calling thread a fixed priority on a core; false where the system refuses, which is said.
+bool fix(int core, int number)
+{
+    sched_param priority = {};
+    priority.sched_priority = number;
+    if (sched_setscheduler(0, SCHED_FIFO, &priority) == 0 && bind(core))
+        return true;
+    run.say("fixed priorities are not in force (" + errno_text() +
+            "): the system schedules as it likes");
+    return false;
+}
+
 void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
     const Scheduling &wanted = worker.scheduling;
     const bool ordinary = wanted.kind == Scheduling::ORDINARY;
     if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {
-        sched_param priority = {};
-        priority.sched_priority = ordinary ? REAL_TIME : wanted.priority;
-        if (sched_setscheduler(0, SCHED_FIFO, &priority) || !bind(wanted.core))
-            run.say("fixed priorities are not in force (" + errno_text() +
-                    "): the system schedules as it likes");
+        fix(wanted.core, ordinary ? REAL_TIME : wanted.priority);
+    } else if (wanted.kind == Scheduling::SHARE) {
+        worker.used.above = wanted.priority >= 0 && fix(wanted.core, wanted.priority);
+        worker.used.left = wanted.budget;
+        worker.used.counted = read_clock(CLOCK_THREAD_CPUTIME_ID);
     } else if (wanted.kind == Scheduling::BACKGROUND) {
         const bool nice =
             setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19) == 0;

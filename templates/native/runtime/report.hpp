@@ -212,6 +212,38 @@ inline std::vector<const char *> below()
     return names;
 }
 
+// What an app with a share gets of a processor, and has used.
+struct Share {
+    const Worker &worker;
+
+    const char *app() const { return worker.turns[0].app->name; }
+    double part() const
+    {
+        const Scheduling &given = worker.scheduling;
+        return double(given.budget) * double(given.period.under) / double(given.period.over);
+    }
+    double used() const { return double(worker.used.all) / 1e9 / std::max(run.seconds, 1e-9); }
+};
+
+// Those of each app together.
+inline std::vector<std::vector<Share>> shares()
+{
+    std::vector<std::vector<Share>> found;
+    for (const Worker *worker : run.workers) {
+        if (worker->scheduling.kind != Scheduling::SHARE)
+            continue;
+        const Share share{*worker};
+        const auto known = std::find_if(found.begin(), found.end(), [&](const auto &of_app) {
+            return of_app[0].app() == share.app();
+        });
+        if (known == found.end())
+            found.push_back({share});
+        else
+            known->push_back(share);
+    }
+    return found;
+}
+
 inline int64_t total(const About &about)
 {
     int64_t sum = 0;
@@ -293,6 +325,18 @@ inline std::string report(const About &about, int status)
         names += (names.empty() ? "" : ", ") + json(name);
     if (!names.empty())
         whole.add("background", "[" + names + "]");
+    Members of_apps;
+    for (const std::vector<Share> &of_app : shares()) {
+        Members places;
+        for (const Share &share : of_app)
+            places.add(share.worker.processor,
+                       "{\"part\": " + number(share.part(), 4) +
+                           ", \"used\": " + number(share.used(), 4) +
+                           ", \"above\": " + (share.worker.used.above ? "true" : "false") + "}");
+        of_apps.add(of_app[0].app(), places.object());
+    }
+    if (!shares().empty())
+        whole.add("shares", of_apps.object());
     return whole.object() + "\n";
 }
 
@@ -370,6 +414,12 @@ inline std::string table(const About &about)
         names += (names.empty() ? "" : ", ") + std::string(name);
     if (!names.empty())
         text += "in the background, with what the others leave (nice 19): " + names + "\n\n";
+    for (const std::vector<Share> &of_app : shares())
+        for (const Share &share : of_app)
+            text += std::string(share.app()) + " has a share of " + share.worker.processor +
+                    format(": %.1f %%, and used %.1f %%", 100 * share.part(), 100 * share.used()) +
+                    (share.worker.used.above ? "" : "; no priority puts it above the others") +
+                    "\n\n";
     return text + columns(tasks) + "\n" + columns(processors);
 }
 

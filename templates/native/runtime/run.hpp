@@ -74,6 +74,29 @@ void Worker::work()
     }
 }
 
+bool Worker::admit(App &app, int64_t k)
+{
+    const auto over = [&] { return !app.has(k) || run.stopping; };
+    const ns spent = read_clock(CLOCK_THREAD_CPUTIME_ID) - used.counted;
+    used.all += spent;
+    used.left -= spent;
+    while (!run.full_speed) {
+        const int64_t passed = scheduling.period.fits(now() - run.begin) - used.periods;
+        used.periods += passed;
+        used.left = std::min(scheduling.budget, used.left + passed * scheduling.budget);
+        if (used.left > 0)
+            break;
+        const int64_t wanted = -used.left / scheduling.budget + 1;
+        if (over())
+            return false;
+        stirred.wait(over, run.begin + scheduling.period.times(used.periods + wanted, 1) + 1);
+        progress.store(progress.load(relaxed) + 1, relaxed);
+    }
+    used.counted = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    began = now();
+    return true;
+}
+
 bool Worker::failed(Task &task, int64_t firing, int status)
 {
     if (status == END && task.source) {

@@ -76,10 +76,20 @@ struct Between {
     const char *source, *destination;
 };
 
-// What the system schedules a thread by; an ordinary one has its core in real time alone.
+// What the system schedules a thread by; an ordinary one has its core in real time alone. A thread
+// with a share has a budget of each period, and a priority (-1: none) above all others.
 struct Scheduling {
-    enum Kind { ORDINARY, FIXED, BACKGROUND } kind;
+    enum Kind { ORDINARY, FIXED, BACKGROUND, SHARE } kind;
     int core, priority;
+    ns budget = 0;
+    Exact period = {0, 1};
+};
+
+// What a thread with a share has used; what is looked at is its CPU time, between two firings.
+struct Used {
+    bool above = false;  // its priority is in force
+    ns all = 0, left = 0, counted = 0;
+    int64_t periods = 0;
 };
 
 struct Worker;
@@ -135,6 +145,7 @@ struct Worker {
     ns released = 0;  // when the current firing of a source was released
     ns busy = 0;
     bool below = false;
+    Used used;
     std::atomic<const Between *> waiting{nullptr};
     std::atomic<const char *> waits_for{""};
     std::atomic<int64_t> progress{0};
@@ -182,6 +193,8 @@ struct Worker {
         return wait_for_frames(task.app, k) &&
                task.app.started(k, task.source && released >= 0 ? released : began);
     }
+    // Wait until the budget of a thread with a share allows another firing.
+    bool admit(App &app, int64_t k);
     // Wait at one end of a channel between workers.
     template <typename Ready>
     bool wait(Bell &bell, const Between &at, const char *what, App &app, int64_t k, Ready ready)

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct camera { int64_t n; };
@@ -54,6 +55,29 @@ int sum(void *state, const int64_t *a, const int64_t *b, int64_t *s, const void 
     own->sum += a[0] + b[3] - 2 * a[0]; /* 0 + 1 + 2 + ..., as long as both ports belong together */
     for (int i = 0; i < 4; i++)
         s[i] = own->sum + i;
+    return 0;
+}
+
+int count(void *state, int64_t *v, const void *p)
+{
+    count_state *own = state;
+    (void)p;
+    if (own->n == asked("SHARE", 'L', 10))
+        return FLOWC_END;
+    v[0] = own->n++;
+    return 0;
+}
+
+/* Computes for half a millisecond of its thread. */
+int busy(void *state, const int64_t *v, int64_t *s, const void *p)
+{
+    struct timespec now, begin;
+    (void)state, (void)p;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < 500000);
+    s[0] = v[0];
     return 0;
 }
 
