@@ -57,7 +57,8 @@ class NewestTokens:
         self.written = self.dropped = 0
         self._tokens: Deque[Tuple[Any, int, Marks]] = deque(maxlen=keep)
         self._changed = threading.Condition(threading.Lock())
-        self._closed = False
+        #: No more will come.
+        self.closed = False
 
     def put(self, token: Any, came: Optional[int] = None, marks: Marks = ()) -> None:
         """A new one, which the oldest makes room for; it came now, unless `came` says otherwise."""
@@ -71,7 +72,7 @@ class NewestTokens:
     def close(self) -> None:
         """No more will come."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify()
 
     def newest(self) -> Optional[Tuple[Any, int, Marks]]:
@@ -83,7 +84,7 @@ class NewestTokens:
         `over`."""
         with self._changed:
             while not self._tokens:
-                if self._closed or over():
+                if self.closed or over():
                     raise StopIteration
                 self._changed.wait(LOOK)
             return self._tokens.popleft()
@@ -268,9 +269,13 @@ class Dropping(Code):
         try:
             token, self._arrived, _ = self.place.take(lambda: self.run.ending)
         except StopIteration:
-            if self._failed:
-                raise self._failed[0] from None
-            raise
+            if not self._failed:
+                raise
+            # where the task goes on after errors, its next firing lets the source go on
+            error = self._failed.pop()
+            self._thread.join(PATIENCE)  # it has closed the place, which is the last thing it does
+            self._thread, self.place.closed = None, False
+            raise error from None
         return token
 
     def _run(self) -> None:

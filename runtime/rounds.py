@@ -614,9 +614,10 @@ class _Source:
             lines += ["if run.strayed: run.end_stray(task%d, f%d + %d)" % (j, j, offset)]
         if task.live:
             lines += [
-                "e = clock(); d = cpu() - spent",
-                "app.started(n - %d, task%d.arrival(e))" % (firing.entry.stage, j),
+                "e = clock(); d = cpu() - spent; came = task%d.arrival(e)" % j,
+                "app.started(n - %d, came)" % firing.entry.stage,
             ]
+            lines += [self._released(firing, "came")] if task.releases else []
         else:
             lines += ["e = clock(); d = e - t"]
         lines += ["b%d += d; q%d += d * d" % (j, j), "if d > m%d: m%d = d" % (j, j), "t = e"]

@@ -33,11 +33,12 @@ Values = tuple[int | float, ...]
 @dataclass(frozen=True, slots=True)
 class Place:
     """The place of a task in the order of the worker with this number: its `stage`, and how many
-    iterations of its app a round has."""
+    iterations of its app a round has. A task with several `replicas` has no single worker."""
 
-    worker: int
+    worker: int | None
     stage: int
     iterations: int
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,26 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A channel between two workers."""
+    """A channel between two workers, or between replicas of its `writers` and `readers`. A reader
+    sees `seen` tokens at most, of which it has seen `kept` before."""
 
     writer: Tokens
     channel: DeployedChannel
     slots: int
     seen: int
+    kept: int
+    writers: int = 1
+    readers: int = 1
+
+    @property
+    def shared(self) -> bool:
+        """Are there replicas at one of its ends?"""
+        return self.writers > 1 or self.readers > 1
+
+    @property
+    def tokens(self) -> int:
+        """Those for which it has memory."""
+        return self.readers * self.seen + self.slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +153,7 @@ class Layout:
 
 
 def layout(deployment: Deployment) -> Layout:
-    """The layout of a program without replicas, states and parts."""
+    """The layout of a program without states and parts."""
     places = _places(deployment.processors)
     reads: dict[str, tuple[Read, ...]] = {}
     writes: dict[str, tuple[Written, ...]] = {}
@@ -161,6 +176,8 @@ def _places(workers: Iterable[DeployedWorker]) -> dict[str, Place]:
     for number, worker in enumerate(workers):
         for entry in worker.order:
             place = Place(number, entry.stage, entry.round[1])
+            if entry.replica[1] > 1:
+                place = Place(None, 0, entry.round[1], entry.replica[1])
             if places.setdefault(entry.task, place) != place:
                 raise RuntimeError(f"`{entry.task}` has several places")
     return places
@@ -191,10 +208,12 @@ def _written(
         reader = ends[channel.destination]
         of = next(p for p in reader.inputs if p.name == channel.destination_port)
         taken = tokens_of(reader, of)
-        if places[reader.name].worker == here.worker:
+        there = places[reader.name]
+        if there.worker == here.worker is not None:
             near.append((channel, taken))
         else:
-            ring = _ring(channel, tokens, taken, reader.code.batch)
+            replicas = here.replicas, there.replicas
+            ring = _ring(channel, tokens, taken, reader.code.batch, replicas)
             found[reader.name, of.name] = Read(taken, ring)
             made.append(ring)
     arrays = []
@@ -214,12 +233,16 @@ def _behind(writer: Place, reader: Place, tokens: Tokens) -> int:
     return (writer.stage - reader.stage) * tokens.in_iteration
 
 
-def _ring(channel: DeployedChannel, made: Tokens, taken: Tokens, group: int) -> Ring:
+def _ring(
+    channel: DeployedChannel, made: Tokens, taken: Tokens, group: int, replicas: tuple[int, int]
+) -> Ring:
     """Slots for the tokens of a channel and those that a window keeps, in whole iterations of the
-    writer. The reader takes the tokens of a `group` of firings at once."""
-    needed, seen = channel.capacity + _kept_by(taken.port), taken.most * group
+    writer. The reader takes the tokens of a `group` of firings at once. Of several readers, others
+    may have taken theirs before one has taken its own."""
+    kept, seen = _kept_by(taken.port), taken.most * group
+    needed = channel.capacity + kept + (replicas[1] - 1) * made.in_iteration
     slots = -(-max(needed, seen) // made.in_iteration) * made.in_iteration
-    return Ring(made, channel, slots, seen)
+    return Ring(made, channel, slots, seen, kept, *replicas)
 
 
 def _kept_by(port: DeployedPort) -> int:

@@ -5,9 +5,9 @@ In: the apps of a text with their pins. Out: diagnostics, each at its line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from ...model.application import Application, Task
+from ...model.application import Task
 from ...model.deployment import Deployment
 from ...model.diagnostic import Diagnostic
 from ...model.mapping import Pin
@@ -15,9 +15,12 @@ from ...model.platform import Platform
 from ...model.span import Span
 from ...model.system import System
 from ..kinds.c import CCode
+from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 
+#: One processor would close what another one uses.
+_ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
 #: What else can be done about it.
 _OTHERWISE = "build it without `--target native`"
 
@@ -30,35 +33,21 @@ def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnosti
     if platform.machines:
         faults.append(_later("a native program runs on one machine", platform.span))
     for app in system.apps:
-        faults += _of_app(app)
         for task in app.tasks:
             faults += _of_task(task)
     pins = [pin for pin in system.pins if pin.platform == platform.name]
-    faults += _of_pins(pins)
+    faults += _of_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
-
-
-def _of_app(app: Application) -> Iterator[Diagnostic]:
-    if app.share is not None:
-        yield _later(f"app `{app.name}` has a share", app.share.span)
-    for chain in app.chains:
-        yield _later(f"the {chain.kind} from `{chain.source}` is not measured", chain.span)
 
 
 def _of_task(task: Task) -> Iterator[Diagnostic]:
     name = f"`{task.definition}`"
-    if task.link is not None:
-        yield _later(f"`{task.name}` joins two apps", task.span)
-    elif task.border is not None:
+    if task.border is not None:
         yield _later(f"`{task.name}` is an open end", task.span)
-    elif not task.built_in:
+    elif task.link is None and not task.built_in:
         yield from _of_code(task, name)
-    if task.live:
-        yield _later(f"{name} is a live source", task.span)
-    elif task.keep is not None:
-        yield _later(f"{name} may drop frames", task.span)
-    if task.on_error != "stop":
-        yield _later(f"{name} goes on after errors", task.span)
+    if task.keep is not None and any(len(port.rates) > 1 for port in task.outputs):
+        yield _later(f"{name} drops tokens of a list of rates", task.span)
 
 
 def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
@@ -86,17 +75,22 @@ def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
         yield Diagnostic("F660", message, code.span, help=help_text)
 
 
-def _of_pins(pins: Iterable[Pin]) -> Iterator[Diagnostic]:
+def _of_pins(pins: Iterable[Pin], tasks: Mapping[str, Task]) -> Iterator[Diagnostic]:
     for pin in pins:
         if pin.adapt:
             yield _later(f"the cut of `{pin.task}` moves", pin.span)
+        task = tasks.get(pin.task)
         for stage in pin.stages:
-            if len(stage.processors) > 1 or stage.streams > 1:
-                yield _later(f"`{pin.task}` is on several processors", pin.span)
+            if len(stage.processors) * stage.streams > 1 and _begins_anew(task):
+                yield _later(_ANEW_IN_TURN.format(pin.task), pin.span)
             if stage.bands:
                 yield _later(f"`{pin.task}` runs in bands", pin.span)
             if stage.process:
                 yield _later(f"`{pin.task}` has a process of its own", pin.span)
+
+
+def _begins_anew(task: Task | None) -> bool:
+    return task is not None and task.on_error == "restart"
 
 
 def _later(message: str, span: Span | None) -> Diagnostic:
@@ -106,7 +100,8 @@ def _later(message: str, span: Span | None) -> Diagnostic:
 
 def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, ...]:
     """The same for what only the places of tasks decide on."""
-    spans = {t.name: t.span for app in system.apps for t in app.tasks}
+    tasks = {t.name: t for app in system.apps for t in app.tasks}
+    spans = {name: task.span for name, task in tasks.items()}
     faults = {}
     batches = {t.name: t.code.batch for t in deployment.tasks}
     for worker in deployment.processors:
@@ -114,11 +109,11 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
             if entry.times % batches[entry.task]:
                 message = f"`{entry.task}` has a batch that is not full"
                 faults[message] = _later(message, spans.get(entry.task))
-            if entry.replica[1] > 1:
-                message = f"`{entry.task}` is on several processors"
+            if entry.replica[1] > 1 and _begins_anew(tasks.get(entry.task)):
+                message = _ANEW_IN_TURN.format(entry.task)
                 faults[message] = _later(message, spans.get(entry.task))
     for task in deployment.tasks:
-        if not isinstance(task.code, CCode | OnnxCode | ResampleCode):
+        if not isinstance(task.code, CCode | LinkCode | OnnxCode | ResampleCode):
             message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())

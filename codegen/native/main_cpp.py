@@ -6,7 +6,7 @@ template gets strings that are ready to print; all decisions are made here and i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,13 @@ from ...model.types import DTYPES
 from .. import c_text
 from ..in_c import C_PARAMETERS
 from ..kinds.c import CCode
+from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
 from ..names import identifiers
 from ..statements import pace
-from .layout import Array, Layout, Read, Ring, Tokens, Written, layout
+from .layout import Array, Layout, Read, Ring, Tokens, Written, layout, tokens_of
+from .marks import Marks, Way, marks_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
 
 if TYPE_CHECKING:
@@ -37,7 +39,12 @@ if TYPE_CHECKING:
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
-_OF_TASK = frozenset({"Given", "given", "code", "task", "fires", "firing", *_OWN})
+_OF_TASK = frozenset(
+    {
+        *("Given", "given", "inner", "code", "made", "token", "task", "fires", "firing", "there"),
+        *_OWN,
+    }
+)
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -60,10 +67,12 @@ _SETTING = {"int": "INT", "float": "FLOAT", "bool": "BOOL", "string": "STRING", 
 
 def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
     """The text."""
-    text = _Text(deployment, layout(deployment), symbols_of(deployment))
+    text = _Text(deployment, layout(deployment), symbols_of(deployment), marks_of(deployment))
     words = {
         "deployment": deployment,
         "prototypes": text.prototypes(),
+        "links": list(text.links()),
+        "measured": list(text.measured()),
         "apps": [text.app(app) for app in deployment.apps],
         "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
         "about": text.about(),
@@ -85,15 +94,22 @@ def c_type(dtype: str) -> str:
 class _Text:
     """All that is said about one deployment."""
 
-    def __init__(self, deployment: Deployment, places: Layout, symbols: Symbols) -> None:
+    def __init__(
+        self, deployment: Deployment, places: Layout, symbols: Symbols, marks: Marks
+    ) -> None:
         self._deployment, self._layout, self._symbols = deployment, places, symbols
+        self._marks, self._timed = marks, _timed(deployment, marks)
+        self._lossy = lossy(deployment)
         several = len(deployment.apps) > 1
         names = {}
         for app in deployment.apps:
             for task in app.tasks:
                 names[task.name] = task.name if several else task.name.partition(".")[2]
         apps = [f"app {app.name}" for app in deployment.apps]
-        ids = identifiers([*apps, *names.values()], {*_OWN, *CPP_WORDS})
+        codes = [t.code for t in deployment.tasks if isinstance(t.code, LinkCode)]
+        links = [f"link {name}" for name in dict.fromkeys(code.link for code in codes)]
+        ids = identifiers([*apps, *names.values(), *links], {*_OWN, *CPP_WORDS})
+        self._links = {link.removeprefix("link "): ids[link] for link in links}
         self._apps = {app.name: ids[f"app {app.name}"] for app in deployment.apps}
         self._tasks = {name: ids[short] for name, short in names.items()}
         self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
@@ -101,10 +117,22 @@ class _Text:
         self._members = self._place_names()
         processors = dict.fromkeys(w.processor for w in deployment.processors)
         self._cores = {name: core for core, name in enumerate(processors)}
-        self._processors: dict[str, str] = {}
+        self._processors: dict[str, dict[str, None]] = {}
         for worker in deployment.processors:
             for entry in worker.order:
-                self._processors[entry.task] = worker.processor
+                self._processors.setdefault(entry.task, {})[worker.processor] = None
+        #: Tasks of apps with a share.
+        self._shares = {
+            entry.task
+            for worker in deployment.processors
+            if worker.server is not None and not worker.background
+            for entry in worker.order
+        }
+        #: The worker of each task, of several the first one: what a firing does is written there.
+        self._first: dict[str, int] = {}
+        for number, worker in enumerate(deployment.processors):
+            for entry in worker.order:
+                self._first.setdefault(entry.task, number)
 
     def _place_names(self) -> dict[int, str]:
         """The names of arrays and rings in the namespaces of their tasks, by their identity."""
@@ -179,12 +207,50 @@ class _Text:
                     f"{{flow::Setting::{kind}, {name}, {c_text.text(parameter)}, {place}, {shown}}}"
                 )
 
+    # -- between apps ------------------------------------------------------------------------------
+    def links(self) -> Iterator[str]:
+        """What keeps the newest tokens, each once."""
+        for task in self._deployment.tasks:
+            code = task.code
+            if not isinstance(code, LinkCode) or code.end == "put":
+                continue
+            (port,) = task.outputs
+            size = _bytes(tokens_of(task, port))
+            marks = len(self._marks.of_link.get(code.link, ()))
+            kind, kept = ("Newest", "") if code.end == "latest" else ("Queue", f"{code.keep}, ")
+            name = f"{self._links[code.link]}({c_text.text(code.link)}"
+            yield f"{kind} {name}, {size}, {kept}{marks})"
+
+    def measured(self) -> Iterator[str]:
+        """Marks, then ages and reactions."""
+        for link, marks in self._marks.of_link.items():
+            for number, mark in enumerate(marks):
+                which = "flow::OLDEST" if mark.oldest else "flow::NEWEST"
+                name = f"{self._links[link]}_mark_{number + 1}"
+                put = f"{self._tasks[mark.put]}::code"
+                yield f"Mark {name}({put}, {number}, {which}, {self._ways(mark.ways)})"
+        for number, each in enumerate(self._marks.measured):
+            path = each.path
+            name = f"{path.kind}_{number + 1}"
+            ends = f"{self._tasks[path.source]}::task, {self._tasks[path.sink]}::task"
+            deadline = _whole(path.deadline_ns)
+            yield f"{path.kind.capitalize()} {name}({ends}, {self._ways(each.ways)}, {deadline})"
+
+    def _ways(self, ways: tuple[Way, ...]) -> str:
+        made = []
+        for way in ways:
+            source, sink = self._tasks[way.path.source], self._tasks[way.path.sink]
+            text = f"{source}::task, {sink}::task, {{{', '.join(map(str, way.path.newest))}}}"
+            made.append(text if way.mark is None else f"{text}, {source}::code, {way.mark}")
+        return f"{{{', '.join(f'flow::Way({text})' for text in made)}}}"
+
     # -- apps and tasks ----------------------------------------------------------------------------
     def app(self, app: DeployedApp) -> dict[str, Any]:
         """An app with its tasks and paths."""
         period = Fraction(app.period_ns) if app.period_ns is not None else None
         paths = []
-        for number, path in enumerate(app.paths):
+        measured = (path for path in app.paths if path.kind == "path")
+        for number, path in enumerate(measured):
             ends = f"{self._tasks[path.source]}::task, {self._tasks[path.sink]}::task"
             newest = ", ".join(map(str, path.newest))
             name = f"{self._apps[app.name]}_path_{number + 1}"
@@ -203,13 +269,13 @@ class _Text:
         }
 
     def _task(self, app: DeployedApp, task: DeployedTask) -> dict[str, Any]:
-        processor = c_text.text(self._processors[task.name])
+        processor = c_text.text(", ".join(self._processors[task.name]))
         source = "false" if task.inputs else "true"
         arguments = f"{self._apps[app.name]}, {c_text.text(task.name)}, {processor}, code"
         places = []
         for written in self._layout.writes[task.name]:
             places += [self._declared(task, place) for place in written.places] or [
-                _thrown_away(written, self._ports[task.name], task.code.batch)
+                self._thrown_away(task, written)
             ]
         rates = []
         for port, name in zip((*task.inputs, *task.outputs), self._names(task), strict=True):
@@ -222,10 +288,30 @@ class _Text:
             "doc": task.doc,
             "id": self._tasks[task.name],
             "code": self._code(task),
-            "task": f"{arguments}, {task.firings}, {source}",
+            "task": f"{arguments}, {task.firings}, {source}{self._manner(task)}",
             "rates": rates,
             "places": places,
         }
+
+    def _manner(self, task: DeployedTask) -> str:
+        """Whether it is live, what becomes of its errors, and its replicas, as far as this has to
+        be said."""
+        replicas = self._layout.places[task.name].replicas
+        live = str(task.live).lower()
+        words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas)]
+        plain = ["false", "flow::OnError::STOP", "1"]
+        while words and words[-1] == plain[len(words) - 1]:
+            words.pop()
+        return "".join(f", {word}" for word in words)
+
+    def _thrown_away(self, task: DeployedTask, written: Written) -> list[str]:
+        """What an output that no task reads is written into."""
+        port = written.tokens.port
+        size = max(1, max(port.rates) * written.tokens.size * task.code.batch)
+        replicas = self._layout.places[task.name].replicas
+        sizes = f"[{replicas}][{size}]" if replicas > 1 else f"[{size}]"
+        name = self._ports[task.name]["out " + port.name]
+        return [f"{c_type(port.dtype)} {name}_thrown_away{sizes};"]
 
     def _tensors(self, task: DeployedTask) -> Iterator[str]:
         """The tensors of a network, in the memory of the channels at its ports."""
@@ -241,7 +327,8 @@ class _Text:
             yield self._tensor(here, which, read.tokens, memory)
         for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
             name = next(names)
-            memory = f"{here}::{name}_thrown_away, {code.batch}"
+            replicas = self._layout.places[task.name].replicas
+            memory = f"{here}::{name}_thrown_away, {code.batch * replicas}"
             if written.places:
                 memory = self._memory(task.name, written.places[0])
             which = name, "OUT", tensor, code.batch
@@ -251,7 +338,7 @@ class _Text:
         """Where the tokens of an array or a ring lie, and how many."""
         name = self._name(task, place)
         if isinstance(place, Ring):
-            return f"{name}.begin(), {place.seen + place.slots}"
+            return f"{name}.begin(), {place.tokens}"
         return f"{name}, {place.kept + place.in_round}"
 
     def _tensor(
@@ -279,6 +366,9 @@ class _Text:
         if isinstance(code, OnnxCode):
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
+        if isinstance(code, LinkCode):
+            app = self._apps[self._app_of[task.name].name]
+            return [f"flow::{code.end.capitalize()} code({self._links[code.link]}, {app});"]
         assert isinstance(code, CCode)
         lines, given = [], "nullptr"
         if code.parameters:
@@ -293,8 +383,32 @@ class _Text:
         name = self._symbols.of(code)
         functions = f"{name}_init, {name}_exit, {name}_error"
         state = _state_bytes(code)
-        lines.append(f"flow::InC code({c_text.text(code.name)}, {functions}, {given}, {state});")
+        own = "code" if task.keep is None else "inner"
+        lines.append(f"flow::InC {own}({c_text.text(code.name)}, {functions}, {given}, {state});")
+        if task.keep is not None:
+            lines += self._dropping(task, code, task.keep)
         return lines
+
+    def _dropping(self, task: DeployedTask, code: CCode, keep: int) -> Iterator[str]:
+        """A source that goes on by itself: what it makes lies in one piece of memory."""
+        yield "int made(char *const token)"
+        yield "{"
+        names = self._names(task)
+        offsets = self._offsets(task)
+        for port, name, offset in zip(task.outputs, names, offsets, strict=False):
+            kind = c_type(port.dtype)
+            yield f"    {kind} *const {name} = reinterpret_cast<{kind} *>(token + {offset});"
+        yield f"    return {self._in_c(code, names, 'inner')};"
+        yield "}"
+        yield f"flow::Dropping code(inner, made, {offsets[-1]}, {keep});"
+
+    def _offsets(self, task: DeployedTask) -> list[int]:
+        """Where each output begins in a token of a source that drops some; last, its bytes."""
+        offsets = [0]
+        for port in task.outputs:
+            size = _bytes(tokens_of(task, port)) * port.rates[0]
+            offsets.append(offsets[-1] + -(-size // 64) * 64)
+        return offsets
 
     def _declared(self, task: DeployedTask, place: Array | Ring) -> list[str]:
         """An array or a ring, in the namespace of the task that writes it."""
@@ -303,6 +417,9 @@ class _Text:
         if isinstance(place, Ring):
             ends = f"{{{c_text.text(task.name)}, {c_text.text(place.channel.destination)}}}"
             sizes = f"{size}, {place.slots}, {place.channel.capacity}, {place.seen}"
+            if place.shared:
+                ends += f", {sizes}, {place.kept}"
+                sizes = f"{tokens.in_iteration}, {place.writers}, {place.readers}"
             delay = ""
             lines = []
             if place.channel.delay:
@@ -311,7 +428,9 @@ class _Text:
                 if values:
                     lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
                     delay += f", {name}_initial"
-            lines.append(f"flow::Ring<{kind}> {name}({ends}, {sizes}{delay});")
+            holes = ", true" if task.name in self._lossy else ""
+            ring = "Shared" if place.shared else "Ring"
+            lines.append(f"flow::{ring}<{kind}{holes}> {name}({ends}, {sizes}{delay});")
             return lines
         whole = (place.kept + place.in_round) * size
         said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
@@ -322,6 +441,12 @@ class _Text:
         if place.rounds_with_initial_tokens:
             values = _values(place.delay, place.values, tokens.port.dtype)
             lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
+        if task.name in self._lossy:
+            holes, tokens_there = f"{name}_missing", place.kept + place.in_round
+            lines.append(f"uint8_t {holes}[{tokens_there}];")
+            if place.kept:
+                fields = f"{holes}, 1, {place.kept}, {place.in_round}"
+                lines.append(f"const flow::Array<uint8_t> {holes}_round{{{fields}}};")
         return lines
 
     # -- what a firing does ------------------------------------------------------------------------
@@ -336,7 +461,9 @@ class _Text:
                 for place in written.places:
                     if isinstance(place, Array):
                         begins += self._begins(place)
-                        ends += [f"{self._name(name, place)}_round.end();"] if place.kept else []
+                        arrays = [self._name(name, place)]
+                        arrays += [f"{arrays[0]}_missing"] if name in self._lossy else []
+                        ends += [f"{a}_round.end();" for a in arrays if place.kept]
         turns: dict[str, tuple[int, int]] = {}
         for entry in worker.order:
             app = self._app_of[entry.task].name
@@ -351,6 +478,7 @@ class _Text:
             "fires": [
                 {"id": self._tasks[n], "name": n, "lines": list(self._fires(tasks[n]))}
                 for n in fired
+                if self._first[n] == number
             ],
             "begins": begins,
             "order": [self._entry(entry, tasks[entry.task]) for entry in worker.order],
@@ -375,7 +503,9 @@ class _Text:
         which = f"{k}, {slot}, {entry.first}, {entry.times}"
         if task.code.batch > 1:
             which += f", {task.code.batch}"
-        return f"w.entry({name}::fires, {name}::task, {ends}, {which});"
+        replica, replicas = entry.replica
+        turn = f"if (flow::in_turn({k}, {replica}, {replicas})) " if replicas > 1 else ""
+        return f"{turn}w.entry({name}::fires, {name}::task, {ends}, {which});"
 
     def _fires(self, task: DeployedTask) -> Iterator[str]:
         """The body of the function of a firing: i of iteration k, which lies in slot j of the
@@ -388,7 +518,7 @@ class _Text:
         else:
             yield "const int64_t firing = k;"
         first = "" if task.firings == 1 else "i == 0 && "
-        if not task.inputs:
+        if not task.inputs and not task.live:
             yield from _unless("w.wait_for_release(task, k, i)")
         if opens:
             yield from _unless(f"{here}.begin(k)", first)
@@ -396,26 +526,53 @@ class _Text:
         names = self._names(task)
         for read, name in zip(self._layout.reads[task.name], names, strict=False):
             yield from self._read(task, read, name, here, after)
+        missing = list(self._missing(task, names))
         zeroed: list[str] = []
         for written, name in zip(
             self._layout.writes[task.name], names[len(task.inputs) :], strict=True
         ):
             yield from self._write(task, written, name, here, after, zeroed)
-        if starts:
+        if task.name in self._shares:
+            yield from _unless(f"w.admit({here}, k)")
+        if task.live:
+            yield from _unless(f"w.wait_for_frames({here}, k)", first)
+        elif starts:
             yield from _unless("w.begin_frame(task, k)", first)
         yield from zeroed
-        if _on_paths(app, task):
+        if task.name in self._timed:
             yield "const flow::ns start = w.began;"
         batch = task.code.batch
         group = f", {batch}" if batch > 1 else ""
-        yield f"if (!w.fire(task, firing, [&] {{ return {self._call(task, names)}; }}{group}))"
+        if task.name in self._lossy:
+            yield f"bool there = {' && '.join(missing) or 'true'};"
+        if missing:
+            yield "if (!there)"
+            yield f"    w.leave_out(task, firing{group});"
+        call = f"[&] {{ return {self._call(task, names)}; }}{group}"
+        live = "_live" if task.live else ""
+        fire = f"fire{live}(task, firing, {call})"
+        if task.on_error != "stop":
+            fire = f"attempt{live}(task, firing, there, {call})"
+        yield f"{'else ' if missing else ''}if (!w.{fire})"
         yield "    return false;"
-        if _on_paths(app, task) and batch == 1:
+        if task.keep is not None:
+            for name, port, offset in zip(names, task.outputs, self._offsets(task), strict=False):
+                size = _product(str(port.rates[0]), tokens_of(task, port).size)
+                yield f"memcpy({name}, code.token() + {offset}, {size} * sizeof *{name});"
+        if task.name in self._timed and batch == 1:
             yield "w.tell_paths(task, firing, start);"
-        elif _on_paths(app, task):
+        elif task.name in self._timed:
             yield f"for (int64_t n = 0; n < {batch}; n++)"
             yield "    w.tell_paths(task, firing + n, start);"
-        yield from self._recorded(task, names)
+        recorded = list(self._recorded(task, names))
+        if task.name in self._lossy:
+            yield "if (there) {"
+            yield from (f"    {line}" for line in recorded)
+            yield "} else {"
+            yield f"    flow::record_left_out(task, firing{group});"
+            yield "}"
+        else:
+            yield from recorded
         yield from after
         yield "return true;"
 
@@ -430,11 +587,27 @@ class _Text:
             yield f"const {kind} *const {name} = {ring}.next(w, {app}, k, {rate}, {see});"
             yield f"if (!{name})"
             yield "    return false;"
-            after.append(f"{ring}.took({rate});")
+            after.append(f"{ring}.took({'k, ' if read.of.shared else ''}{rate});")
             return
         size, array = read.tokens.size, self._name(read.of.task, read.of)
         place = self._index(task, read.tokens, name, read.offset - port.window, bool(port.window))
         yield f"const {kind} *const {name} = {array}{_plus(place, size)};"
+
+    def _missing(self, task: DeployedTask, names: list[str]) -> Iterator[str]:
+        """For each input whose tokens may be missing: that none is that a firing sees."""
+        for read, name in zip(self._layout.reads[task.name], names, strict=False):
+            port, of = read.tokens.port, read.of
+            see = str(port.window) if port.window else _rate(task, port, name)
+            writer = of.channel.source if isinstance(of, Ring) else of.task
+            if writer not in self._lossy:
+                continue
+            at = self._name(writer, of)
+            if isinstance(of, Ring):
+                yield f"!{at}.any_missing({name}, {see})"
+                continue
+            offset = read.offset - port.window
+            place = self._index(task, read.tokens, name, offset, bool(port.window))
+            yield f"!flow::any_missing({at}_missing{_plus(place, 1)}, {see})"
 
     def _write(
         self,
@@ -449,7 +622,9 @@ class _Text:
         kind, rate = c_type(port.dtype), _rate(task, port, name)
         count = _product(rate, size)
         if not written.places:
-            yield f"{kind} *const {name} = {name}_thrown_away;"
+            replicas = self._layout.places[task.name].replicas
+            turn = f"[k % {replicas}]" if replicas > 1 else ""
+            yield f"{kind} *const {name} = {name}_thrown_away{turn};"
         for number, place in enumerate(written.places):
             at = self._members[id(place)]
             own = name if number == 0 else f"{at}_copy"
@@ -462,9 +637,13 @@ class _Text:
                 yield f"{kind} *const {own} = {at}{_plus(index, size)};"
             if number:
                 after.append(f"memcpy({own}, {name}, {count} * sizeof *{own});")
+            if task.name in self._lossy and isinstance(place, Ring):
+                after.append(f"{at}.mark({own}, {rate}, there);")
+            elif task.name in self._lossy:
+                after.append(f"memset({at}_missing{_plus(index, 1)}, !there, {rate});")
             if isinstance(place, Ring):
-                after.append(f"{at}.wrote({rate});")
-        if not isinstance(task.code, OnnxCode):  # which writes all of its outputs
+                after.append(f"{at}.wrote({'k, ' if place.shared else ''}{rate});")
+        if _zeroed(task):
             zeroed.append(f"memset({name}, 0, {count} * sizeof *{name});")
 
     def _index(
@@ -496,9 +675,18 @@ class _Text:
         if isinstance(code, OnnxCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, LinkCode):
+            verb = {"put": "put", "latest": "look", "take": "take"}[code.end]
+            return f"code.{verb}({names[0]}, firing)"
         assert isinstance(code, CCode)
+        if task.keep is not None:
+            return "code.take(task)"
+        return self._in_c(code, names, "code")
+
+    def _in_c(self, code: CCode, names: list[str], own: str) -> str:
+        """The call of a function; `own` has its state."""
         given = "&given" if code.parameters else "nullptr"
-        return f"{self._symbols.of(code)}({', '.join(['code.state', *names, given])})"
+        return f"{self._symbols.of(code)}({', '.join([f'{own}.state', *names, given])})"
 
     def _recorded(self, task: DeployedTask, names: list[str]) -> Iterator[str]:
         """For the harness: what it has read and made."""
@@ -617,6 +805,17 @@ def _product(count: str, size: int) -> str:
     return count if size == 1 else f"{count} * {size}"
 
 
+def _bytes(tokens: Tokens) -> int:
+    """Of one token."""
+    return DTYPES[tokens.port.dtype][1] * tokens.size
+
+
+def _zeroed(task: DeployedTask) -> bool:
+    """Are its outputs zero before a firing? Networks write all of them, and so does what copies
+    tokens."""
+    return not isinstance(task.code, OnnxCode | LinkCode) and task.keep is None
+
+
 def _plus(place: list[tuple[int, str]], size: int) -> str:
     """What is added to the address of an array, in elements."""
     text = ""
@@ -635,18 +834,15 @@ def _tokens(places: Layout, task: DeployedTask, port: DeployedPort) -> Tokens:
     return next(tokens for tokens in found if tokens.port is port)
 
 
-def _thrown_away(written: Written, names: Mapping[str, str], batch: int) -> list[str]:
-    """What an output that no task reads is written into."""
-    port = written.tokens.port
-    size = max(port.rates) * written.tokens.size * batch
-    return [f"{c_type(port.dtype)} {names['out ' + port.name]}_thrown_away[{max(1, size)}];"]
-
-
 def _scheduling(worker: DeployedWorker, core: int) -> str:
     """The class, the core and the priority of a thread; `core` is that of an ordinary one."""
     if worker.background:
         own = -1 if worker.fixed_priority is None else worker.fixed_priority[0]
         return f"{{flow::Scheduling::BACKGROUND, {own}, 0}}"
+    if worker.server is not None:
+        own, priority = (0, -1) if worker.fixed_priority is None else worker.fixed_priority
+        budget, period = worker.server.budget_ns, _exact(worker.server.period_ns)
+        return f"{{flow::Scheduling::SHARE, {own}, {priority}, {budget}, {{{period}}}}}"
     if worker.fixed_priority is not None:
         own, priority = worker.fixed_priority
         return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
@@ -682,5 +878,20 @@ def _ends(app: DeployedApp, task: DeployedTask) -> bool:
     return all(c.delay >= made[c.source_port] for c in app.channels if c.source == task.name)
 
 
-def _on_paths(app: DeployedApp, task: DeployedTask) -> bool:
-    return any(task.name in (path.source, path.sink) for path in app.paths)
+def lossy(deployment: Deployment) -> frozenset[str]:
+    """The tasks whose tokens may be missing: those that go on after errors, and all behind them."""
+    found = {task.name for task in deployment.tasks if task.on_error != "stop"}
+    channels = [channel for app in deployment.apps for channel in app.channels]
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        found |= {channel.destination for channel in channels if channel.source in found}
+    return frozenset(found)
+
+
+def _timed(deployment: Deployment, marks: Marks) -> frozenset[str]:
+    """The tasks at the ends of what is measured."""
+    paths = [path for app in deployment.apps for path in app.paths]
+    sources = {path.source for path in paths if path.kind == "path"}
+    sinks = {path.sink for path in paths if path.kind != "part"}
+    return frozenset(sources | sinks | marks.released_by)

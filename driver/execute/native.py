@@ -37,6 +37,8 @@ OPTIONS = frozenset(
 )
 #: What stands before the bytes of an array: task, side, port, firing, bytes.
 _HEAD = struct.Struct("=5q")
+#: In the place of a side: the firing has failed, or was left out.
+LEFT_OUT = 2
 
 
 def record_native(directory: Path, frames: int | None, folder: Path, *, silent: bool) -> int:
@@ -75,10 +77,14 @@ def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: 
     ports = [(make_ports(t["inputs"]), make_ports(t["outputs"])) for t in tasks]
     arrays: list[Any] = []
     sides: tuple[dict[str, dict[int, list[int]]], ...] = ({}, {})
+    skipped: dict[str, list[int]] = {}
     with open(raw, "rb") as stream:
         for number, side, at, firing, content in records(stream):
-            port = ports[number - 1][side][at]
             name = tasks[number - 1]["name"]
+            if side == LEFT_OUT:
+                skipped.setdefault(name, []).append(firing)
+                continue
+            port = ports[number - 1][side][at]
             for each in sides:
                 each.setdefault(name, {}).setdefault(firing, [])
             array = np.frombuffer(content, port.dtype).reshape(port.block_shape(firing))
@@ -90,7 +96,7 @@ def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: 
         "least_free": {name: c["capacity"] - c["most"] for name, c in channels},
         "inputs": sides[0],
         "outputs": sides[1],
-        "skipped": {},
+        "skipped": skipped,
     }
     stored: dict[str, Any] = {f"a{number}": array for number, array in enumerate(arrays)}
     stored[INDEX] = np.array(json.dumps(index))
@@ -98,7 +104,8 @@ def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: 
 
 
 def records(stream: IO[bytes]) -> Iterator[tuple[int, int, int, int, bytes]]:
-    """What was recorded: task (from 1), 0 for an input or 1 for an output, port, firing, bytes."""
+    """What was recorded: task (from 1), 0 for an input, 1 for an output or LEFT_OUT, port, firing,
+    bytes."""
     while head := stream.read(_HEAD.size):
         number, side, port, firing, size = _HEAD.unpack(head)
         yield number, side, port, firing, stream.read(size)

@@ -178,6 +178,11 @@ class Device:
     assert (app["frames"], app["deadline_misses"], app["overruns"]) == (100, 0, 0)
     assert app["fps"] == pytest.approx(1 / 0.0204, abs=0.01)
     assert app["latency_ms"]["p50"] == app["latency_ms"]["max"] == 7
+    text = text.replace("period 20 ms", "period 20 ms   deadline 9 ms from l to k")
+    out = build(write(text, t_py=CODE, d_py=device), tmp_path / "paths")
+    (path,) = in_its_own_time(out, "--frames", "100")["apps"]["A"]["paths"]
+    assert (path["firings"], path["deadline_misses"]) == (100, 0)
+    assert path["latency_ms"]["p50"] == path["latency_ms"]["max"] == 7
 
 
 def test_apps_see_the_newest_token_of_others(write: Write, tmp_path: Path) -> None:
@@ -279,6 +284,24 @@ def test_what_a_source_raises_while_it_drops_is_its_failure(write: Write, tmp_pa
         and "task A.c failed" in done.stderr
         and "OSError: unplugged" in done.stderr
     )
+
+
+def test_a_source_that_drops_goes_on_after_an_error(write: Write, tmp_path: Path) -> None:
+    text = (
+        TASKS
+        + 'task Bad { live   out n: N   on error restart   python "b.py:Bad" }\n'
+        + "app A { c: Bad drop oldest 99   k: Keep   c -> k }"
+    )
+    bad = (
+        "class Bad:\n    n = 0\n    def __call__(self):\n"
+        "        Bad.n += 1\n"
+        "        if Bad.n == 30: raise StopIteration\n"
+        "        if Bad.n % 10 == 0: raise OSError('unplugged')\n        return Bad.n\n"
+    )
+    out = build(write(text, t_py=CODE, b_py=bad), tmp_path / "out")
+    document = report_of(out)
+    assert kept(document["out"]) == [[n for n in range(1, 30) if n % 10]]
+    assert document["tasks"]["A.c"]["failed"] == document["apps"]["A"]["skipped"] == 2
 
 
 # -- errors ----------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ class InC : public Code
     void (*const exit_)(void *);
     const char *(*const error)(void *);
     const void *const given;
+    const size_t bytes;
+    bool is_open = false;
 
     std::string said() const
     {
@@ -25,21 +27,24 @@ public:
 
     InC(const char *name, void *(*init)(const void *), void (*exit_)(void *),
         const char *(*error)(void *), const void *given, size_t bytes)
-        : name(name), init(init), exit_(exit_), error(error), given(given),
+        : name(name), init(init), exit_(exit_), error(error), given(given), bytes(bytes),
           state(bytes ? calloc(1, bytes) : nullptr)
     {
     }
     std::string open() override
     {
-        if (!init)
-            return "";
-        state = init(given);
-        return state ? "" : std::string(name) + "_init returned NULL" + said();
+        is_open = true;
+        if (init)
+            state = init(given);
+        else if (bytes)
+            memset(state, 0, bytes);
+        return state || !init ? "" : std::string(name) + "_init returned NULL" + said();
     }
     void close() override
     {
-        if (exit_)
+        if (exit_ && is_open)
             exit_(state);
+        is_open = false;
     }
     std::string failed(int status) override
     {

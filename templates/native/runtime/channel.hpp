@@ -7,6 +7,13 @@
 namespace flow
 {
 
+// Of tokens that tasks which go on after errors may not have made, a byte says that one is missing.
+// Is any of these?
+inline bool any_missing(const uint8_t *missing, int64_t count)
+{
+    return count && memchr(missing, 1, count);
+}
+
 // Tokens of a delay, for an array of a worker: those that lie in a round before their writer fires.
 //
 // In round r the token n of the writer lies at `first + n - (r * iterations - stage) *
@@ -33,11 +40,13 @@ template <typename T> struct Array {
 // Token n of the writer lies at slot n % slots, and the slots are a multiple of what the writer
 // makes in an iteration: so what a firing makes is in one piece. What a reader sees may begin near
 // the end of the slots: then that part is copied in front of them, where `margin` tokens have room.
-template <typename T> class Ring
+// With HOLES, tokens may be missing.
+template <typename T, bool HOLES = false> class Ring
 {
     const Between names;
     const int64_t size, slots, margin, capacity;
     T *const base;
+    uint8_t *const holes;
     alignas(64) std::atomic<int64_t> written{0};
     int64_t seen_taken, most;
     alignas(64) std::atomic<int64_t> taken;
@@ -53,6 +62,7 @@ public:
          int64_t delay = 0, const T *values = nullptr)
         : names(names), size(size), slots(slots), margin(seen), capacity(capacity),
           base(static_cast<T *>(calloc((margin + slots) * size, sizeof(T))) + margin * size),
+          holes(HOLES ? static_cast<uint8_t *>(calloc(margin + slots, 1)) + margin : nullptr),
           seen_taken(-delay), most(delay), taken(-delay)
     {
         for (int64_t n = -delay; n < 0 && values; n++)
@@ -92,7 +102,18 @@ public:
         if (there >= see)
             return base + begin * size;
         memcpy(base - there * size, base + begin * size, there * size * sizeof(T));
+        if constexpr (HOLES)
+            memcpy(holes - there, holes + begin, there);
         return base - there * size;
+    }
+    // Of tokens that `room` or `next` has returned: is any missing; and they are, or are there.
+    bool any_missing(const T *token, int64_t n) const
+    {
+        return flow::any_missing(holes + (token - base) / size, n);
+    }
+    void mark(const T *token, int64_t n, bool there)
+    {
+        memset(holes + (token - base) / size, !there, n);
     }
     void took(int64_t n)
     {
@@ -102,6 +123,130 @@ public:
     int64_t most_full() const { return most; }
     // All of its memory: `margin + slots` tokens.
     T *begin() const { return base - margin * size; }
+};
+
+// The same for a task with replicas at one of its ends, or at both: they take turns, each of them
+// has every n-th iteration. Token n of the writers lies at slot n % slots, whoever writes it.
+//
+// Each writer and each reader says where its next token is, so that tokens are there in order, and
+// room is. A reader has memory of its own for what wraps around.
+template <typename T, bool HOLES = false> class Shared
+{
+    struct alignas(64) End {
+        std::atomic<int64_t> next{0}, moved{0};  // its next token, and tokens so far
+        Bell bell;
+    };
+    const Between names;
+    const int64_t size, slots, capacity, seen, kept, in_iteration, delay;
+    const int64_t all_writers, all_readers;
+    const std::unique_ptr<End[]> writers, readers;
+    T *const memory, *const base;
+    uint8_t *const holes;
+    std::atomic<int64_t> most;
+
+    int64_t slot(int64_t n) const { return ((n % slots) + slots) % slots; }
+    static int64_t least(const std::unique_ptr<End[]> &ends, int64_t count)
+    {
+        int64_t found = ends[0].next;
+        for (int64_t i = 1; i < count; i++)
+            found = std::min(found, ends[i].next.load());
+        return found;
+    }
+    int64_t taken() const
+    {
+        int64_t sum = -delay;
+        for (int64_t i = 0; i < all_readers; i++)
+            sum += readers[i].moved;
+        return sum;
+    }
+    // One end has moved n tokens, the first of its iterations `from` on; the others look again.
+    void move(End &end, int64_t n, int64_t from, int64_t turns,
+              const std::unique_ptr<End[]> &others, int64_t count)
+    {
+        int64_t next = end.next.load(relaxed) + n;
+        if (n && (next - from) % in_iteration == 0)
+            next += (turns - 1) * in_iteration;
+        end.moved.store(end.moved.load(relaxed) + n);
+        end.next.store(next);
+        for (int64_t i = 0; i < count; i++)
+            others[i].bell.ring();
+    }
+
+public:
+    // `seen`: tokens that a firing of a reader sees at most, of which `kept` were seen before.
+    Shared(Between names, int64_t size, int64_t slots, int64_t capacity, int64_t seen, int64_t kept,
+           int64_t in_iteration, int64_t all_writers, int64_t all_readers, int64_t delay = 0,
+           const T *values = nullptr)
+        : names(names), size(size), slots(slots), capacity(capacity), seen(seen), kept(kept),
+          in_iteration(in_iteration), delay(delay), all_writers(all_writers),
+          all_readers(all_readers), writers(new End[all_writers]), readers(new End[all_readers]),
+          memory(static_cast<T *>(calloc((all_readers * seen + slots) * size, sizeof(T)))),
+          base(memory + all_readers * seen * size),
+          holes(HOLES ? static_cast<uint8_t *>(calloc(all_readers * seen + slots, 1)) : nullptr),
+          most(delay)
+    {
+        for (int64_t i = 0; i < all_writers; i++)
+            writers[i].next = i * in_iteration;
+        for (int64_t i = 0; i < all_readers; i++)
+            readers[i].next = i * in_iteration - delay;
+        for (int64_t n = -delay; n < 0 && values; n++)
+            for (int64_t i = 0; i < size; i++)
+                base[slot(n) * size + i] = values[n + delay];
+    }
+    T *room(Worker &w, App &app, int64_t k, int64_t n)
+    {
+        End &own = writers[k % all_writers];
+        const int64_t end = own.next.load(relaxed) + n;
+        const auto ready = [&] {
+            return end - taken() <= capacity && end - least(readers, all_readers) <= slots - kept;
+        };
+        if (!ready() && !w.wait(own.bell, names, "space", app, k, ready))
+            return nullptr;
+        const int64_t filled = end - taken();
+        for (int64_t before = most; before < filled && !most.compare_exchange_weak(before, filled);)
+            ;
+        return base + slot(end - n) * size;
+    }
+    void wrote(int64_t k, int64_t n)
+    {
+        move(writers[k % all_writers], n, 0, all_writers, readers, all_readers);
+    }
+    const T *next(Worker &w, App &app, int64_t k, int64_t n, int64_t see)
+    {
+        const int64_t reader = k % all_readers;
+        End &own = readers[reader];
+        const int64_t end = own.next.load(relaxed) + n;
+        const auto ready = [&] { return end <= least(writers, all_writers); };
+        if (!ready() && !w.wait(own.bell, names, "data", app, k, ready))
+            return nullptr;
+        const int64_t begin = slot(end - see), there = slots - begin;
+        if (there >= see)
+            return base + begin * size;
+        T *const copy = memory + reader * seen * size;
+        memcpy(copy, base + begin * size, there * size * sizeof(T));
+        memcpy(copy + there * size, base, (see - there) * size * sizeof(T));
+        if constexpr (HOLES) {
+            uint8_t *const of_slots = holes + all_readers * seen;
+            memcpy(holes + reader * seen, of_slots + begin, there);
+            memcpy(holes + reader * seen + there, of_slots, see - there);
+        }
+        return copy;
+    }
+    void took(int64_t k, int64_t n)
+    {
+        move(readers[k % all_readers], n, -delay, all_readers, writers, all_writers);
+    }
+    bool any_missing(const T *token, int64_t n) const
+    {
+        return flow::any_missing(holes + (token - memory) / size, n);
+    }
+    void mark(const T *token, int64_t n, bool there)
+    {
+        memset(holes + (token - memory) / size, !there, n);
+    }
+    int64_t most_full() const { return most; }
+    // All of its memory: `all_readers * seen + slots` tokens.
+    T *begin() const { return memory; }
 };
 
 // Each block of `count` tokens is read several times in a row; or only the last one of several

@@ -22,6 +22,26 @@ constexpr int64_t UNDER_WAY = 4096;
 // Latencies that percentiles come from: the last ones.
 constexpr int64_t KEPT = 100000;
 
+class Locked
+{
+    pthread_mutex_t &lock;
+
+public:
+    explicit Locked(pthread_mutex_t &lock) : lock(lock) { pthread_mutex_lock(&lock); }
+    ~Locked() { pthread_mutex_unlock(&lock); }
+};
+
+// A thread below the others that holds it does not keep them waiting.
+inline void lock_with_inheritance(pthread_mutex_t &lock)
+{
+    pthread_mutexattr_t inherits;
+    pthread_mutexattr_init(&inherits);
+    pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&lock, &inherits);
+}
+
+class Mailbox;
+
 // The code of a task, from its start to its end.
 struct Code {
     virtual ~Code() = default;
@@ -30,6 +50,10 @@ struct Code {
     virtual void close() {}
     // What a firing that returned this status means.
     virtual std::string failed(int status) { return "returned " + std::to_string(status); }
+    // Of a live source, after a firing: when its data came; -1: just now.
+    virtual ns arrived() const { return -1; }
+    // Where it drops tokens.
+    virtual const Mailbox *mailbox() const { return nullptr; }
 };
 
 struct Latencies {
@@ -62,6 +86,11 @@ struct Exact {
         return static_cast<ns>(static_cast<__int128>(count) * over /
                                (static_cast<__int128>(under) * parts));
     }
+    // How often it fits into a time.
+    int64_t fits(ns time) const
+    {
+        return static_cast<int64_t>(static_cast<__int128>(time) * under / over);
+    }
 };
 
 struct Task;
@@ -78,7 +107,10 @@ struct App {
     std::atomic<int64_t> until{FOREVER};
     std::atomic<int64_t> frames{0};  // that have ended, also those behind the end of the stream
     std::atomic<int64_t> overruns{0};
-    int64_t limit = FOREVER, begun = -1;
+    int64_t skipped = 0;  // frames that ended without a part that has failed
+    std::atomic<int64_t> limit{FOREVER};
+    std::atomic<bool> exhausted{false};  // its stream has ended by itself
+    int64_t begun = -1;
     Latencies latencies;
     ns first_start = -1, first_end = 0, last_end = 0;
     static inline std::vector<App *> all;
@@ -87,15 +119,12 @@ struct App {
         : name(name), period(period), enders(enders)
     {
         latencies.deadline = deadline;
-        pthread_mutexattr_t inherits;  // a thread below the others does not keep them waiting
-        pthread_mutexattr_init(&inherits);
-        pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
-        pthread_mutex_init(&lock, &inherits);
+        lock_with_inheritance(lock);
         all.push_back(this);
     }
     bool paced() const { return period.under != 0; }
     bool has(int64_t k) const { return k >= 0 && k < until.load(relaxed); }
-    int64_t done() const { return std::min(frames.load(), limit); }
+    int64_t done() const { return std::min(frames.load(), limit.load()); }
 
     // Something fires in that frame before a source does; false where the app ends before it.
     bool begin(int64_t k)
@@ -110,24 +139,30 @@ struct App {
         const Locked here(lock);
         if (k >= limit)
             return false;
-        Frame &frame = under_way[k % UNDER_WAY];
-        if (frame.number != k)
-            frame = {k, time, enders};
+        Frame &frame = frame_of(k, time);
         frame.begin = std::min(frame.begin, time);
         begun = std::max(begun, k);
         first_start = first_start < 0 ? time : std::min(first_start, time);
         return true;
     }
+    // Something of that frame is left out.
+    void skip(int64_t k, ns time)
+    {
+        const Locked here(lock);
+        frame_of(k, time).whole = false;
+    }
     // One of the tasks that end a frame has ended it; the time it began, where it was the last one.
     ns ended(int64_t k, ns time)
     {
         const Locked here(lock);
-        Frame &frame = under_way[k % UNDER_WAY];
-        if (frame.number != k)
-            frame = {k, time, enders};
+        Frame &frame = frame_of(k, time);
         if (--frame.left)
             return -1;
         frames++;
+        if (!frame.whole) {
+            skipped++;
+            return frame.begin;
+        }
         latencies.add(time - frame.begin);
         first_end = first_end ? first_end : time;
         last_end = time;
@@ -137,15 +172,22 @@ struct App {
     void end_at(int64_t k)
     {
         const Locked here(lock);
-        limit = std::min(limit, k);
-        until = std::min(until.load(), limit);
+        if (k >= limit)
+            return;
+        exhausted = true;
+        have(k);
+    }
+    // It has at most so many iterations.
+    void have(int64_t iterations)
+    {
+        limit = std::min(limit.load(), iterations);
+        until = std::min(until.load(), limit.load());
     }
     // Frames that have begun are finished, and no others begin.
     void drain()
     {
         const Locked here(lock);
-        limit = std::min(limit, begun + 1);
-        until = std::min(until.load(), limit);
+        have(begun + 1);
     }
 
 private:
@@ -153,69 +195,160 @@ private:
         int64_t number;
         ns begin;
         int left;
+        bool whole;
     };
-    struct Locked {
-        pthread_mutex_t &lock;
-        explicit Locked(pthread_mutex_t &lock) : lock(lock) { pthread_mutex_lock(&lock); }
-        ~Locked() { pthread_mutex_unlock(&lock); }
-    };
+    Frame &frame_of(int64_t k, ns time)
+    {
+        Frame &frame = under_way[k % UNDER_WAY];
+        if (frame.number != k)
+            frame = {k, time, enders, true};
+        return frame;
+    }
     pthread_mutex_t lock;
-    std::vector<Frame> under_way = std::vector<Frame>(UNDER_WAY, Frame{-1, 0, 0});
+    std::vector<Frame> under_way = std::vector<Frame>(UNDER_WAY, Frame{-1, 0, 0, true});
 };
 
-// `number` counts from 1; `firings` are those of an iteration.
+// What becomes of everything when a firing fails: it stops, or goes on without what the firing
+// would have made, and the task may begin anew.
+enum class OnError { STOP, SKIP, RESTART };
+
+// Firings of a task, those of them that were left out since something they need was not there, and
+// their times.
+struct alignas(64) Done {
+    int64_t fired = 0, skipped = 0;
+    ns busy = 0, longest = 0;
+    double squares = 0;
+
+    void add(int64_t firings, ns took)
+    {
+        fired += firings;
+        busy += took;
+        squares += static_cast<double>(took) * static_cast<double>(took);
+        if (took > longest)
+            longest = took;
+    }
+};
+
+// `number` counts from 1; `firings` are those of an iteration. A `live` source waits for data from
+// outside, which release it. Its replicas are on several processors, and have iterations in turn.
 struct Task {
     App &app;
     const char *const name, *const processor;
     Code &code;
     const int64_t number, firings;
-    const bool source;
+    const bool source, live;
+    const OnError on_error;
 
-    int64_t fired = 0;
-    ns busy = 0, longest = 0;
-    double squares = 0;
+    const int64_t replicas;
+    const std::unique_ptr<Done[]> of_replica;
+    std::atomic<int64_t> failed{0};               // firings
     std::unique_ptr<std::atomic<ns>[]> releases;  // of a source where a path begins
     std::vector<Path *> paths;                    // that end here
     static inline std::vector<Task *> all;
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
-         bool source)
+         bool source, bool live = false, OnError on_error = OnError::STOP,
+         int64_t replicas = 1)
         : app(app), name(name), processor(processor), code(code),
-          number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source)
+          number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source),
+          live(live), on_error(on_error), replicas(replicas), of_replica(new Done[replicas])
     {
         app.tasks.push_back(this);
         all.push_back(this);
     }
+    // Where the replica counts that has that firing.
+    Done &done(int64_t firing)
+    {
+        return of_replica[replicas == 1 ? 0 : firing / firings % replicas];
+    }
+    // Of all replicas.
+    Done done() const
+    {
+        Done sum;
+        for (int64_t i = 0; i < replicas; i++) {
+            const Done &one = of_replica[i];
+            sum.fired += one.fired;
+            sum.skipped += one.skipped;
+            sum.busy += one.busy;
+            sum.squares += one.squares;
+            sum.longest = std::max(sum.longest, one.longest);
+        }
+        return sum;
+    }
+    void keep_releases()
+    {
+        if (!releases)
+            releases.reset(new std::atomic<ns>[firings * LONGEST_AGO]());
+    }
+    // When one of its latest firings was released.
+    ns release(int64_t firing) const
+    {
+        return releases[firing % (firings * LONGEST_AGO)].load(relaxed);
+    }
+};
+
+// Which firing of a source is behind one of a task: `newest` has the newest one for each firing of
+// an iteration.
+class Behind
+{
+    const Task &source, &sink;
+    const std::vector<int64_t> newest;
+
+public:
+    Behind(const Task &source, const Task &sink, std::vector<int64_t> newest)
+        : source(source), sink(sink), newest(std::move(newest))
+    {
+    }
+    // The newest firing of the source behind a firing; below 0: initial tokens.
+    int64_t number(int64_t firing) const
+    {
+        return firing / sink.firings * source.firings + newest[firing % sink.firings];
+    }
 };
 
 // From a source to another task: from the release of the newest firing of the source that a firing
-// of `sink` depends on, to the end of that firing. `newest` has it for each firing of an iteration.
+// of `sink` depends on, to the end of that firing.
 struct Path {
     Task &source, &sink;
-    const std::vector<int64_t> newest;
+    const char *const kind;
     Latencies latencies;
 
-    Path(Task &source, Task &sink, std::vector<int64_t> newest, ns deadline)
-        : source(source), sink(sink), newest(std::move(newest))
+    Path(Task &source, Task &sink, std::vector<int64_t> newest, ns deadline,
+         const char *kind = "path")
+        : source(source), sink(sink), kind(kind), behind(source, sink, std::move(newest))
     {
         latencies.deadline = deadline;
-        if (!source.releases)
-            source.releases.reset(new std::atomic<ns>[source.firings * LONGEST_AGO]());
+        lock_with_inheritance(lock);
         sink.paths.push_back(this);
         sink.app.paths.push_back(this);
+        source.keep_releases();
     }
-    // The latency of a firing that ended at that time; -1 where it saw only initial tokens.
-    ns ended(int64_t firing, ns time)
+    virtual ~Path() = default;
+    // The latency of a firing that ended at that time, which counts; -1 where there is none.
+    ns over(int64_t firing, ns time)
     {
-        const int64_t before = firing / sink.firings * source.firings;
-        const int64_t number = before + newest[firing % sink.firings];
-        if (number < 0)
-            return -1;
-        const ns latency =
-            time - source.releases[number % (source.firings * LONGEST_AGO)].load(relaxed);
+        if (sink.replicas == 1)
+            return ended(firing, time);
+        const Locked here(lock);
+        return ended(firing, time);
+    }
+
+protected:
+    virtual ns ended(int64_t firing, ns time)
+    {
+        const int64_t number = behind.number(firing);
+        return number < 0 ? -1 : took(time - source.release(number));
+    }
+
+    ns took(ns latency)
+    {
         latencies.add(latency);
         return latency;
     }
+
+private:
+    const Behind behind;
+    pthread_mutex_t lock;
 };
 
 }  // namespace flow

@@ -140,6 +140,8 @@ std::string session_of(const char *file, int threads, bool spin, void **session)
 
 std::string Network::open()
 {
+    if (session)
+        return "";  // it begins anew: nothing of it is another than before
     const std::string missing = opened();
     if (!missing.empty())
         return missing;
@@ -161,8 +163,6 @@ std::string Network::open()
                 if (!wrong.empty())
                     return wrong;
             }
-    x.resize(inputs.size());
-    y.resize(outputs.size());
     return rehearsed();
 }
 
@@ -179,15 +179,22 @@ std::string Network::rehearsed()
             why = why.empty() ? wrapped(*tensor, memory.back().data(), &values.back()) : why;
         }
     if (why.empty())
-        why = words(inferred(session, x_names, values.data(), y_names, values.data() + x.size()));
+        why = words(inferred(session, x_names, values.data(), y_names,
+                             values.data() + inputs.size()));
     for (void *value : values)
         if (value)
             raw<void>(ReleaseValue, value);
     return why;
 }
 
+thread_local std::string Network::why;
+
 int Network::run(std::initializer_list<const void *> from, std::initializer_list<void *> to)
 {
+    static thread_local std::vector<const void *> x;
+    static thread_local std::vector<void *> y;
+    x.resize(inputs.size());
+    y.resize(outputs.size());
     size_t i = 0;
     for (const void *token : from) {
         x[i] = inputs[i]->at(token);

@@ -12,17 +12,15 @@ namespace flow
 struct Tensor;
 
 // A network of one file; a firing is one inference, from where its inputs lie to where its outputs
-// are read.
+// are read. Several workers may have it run at once.
 class Network : public Code
 {
     const char *const file;
     const int threads;
     const bool spin;
     void *session = nullptr;
-    std::vector<const void *> x;
-    std::vector<void *> y;
     std::vector<const char *> x_names, y_names;
-    std::string why;
+    static thread_local std::string why;
 
     std::string rehearsed();
 

@@ -38,17 +38,29 @@ bool bind(int core)
     return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
+// Give the calling thread a fixed priority on a core; false where the system refuses, which is said.
+bool fix(int core, int number)
+{
+    sched_param priority = {};
+    priority.sched_priority = number;
+    if (sched_setscheduler(0, SCHED_FIFO, &priority) == 0 && bind(core))
+        return true;
+    run.say("fixed priorities are not in force (" + errno_text() +
+            "): the system schedules as it likes");
+    return false;
+}
+
 void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
     const Scheduling &wanted = worker.scheduling;
     const bool ordinary = wanted.kind == Scheduling::ORDINARY;
     if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {
-        sched_param priority = {};
-        priority.sched_priority = ordinary ? REAL_TIME : wanted.priority;
-        if (sched_setscheduler(0, SCHED_FIFO, &priority) || !bind(wanted.core))
-            run.say("fixed priorities are not in force (" + errno_text() +
-                    "): the system schedules as it likes");
+        fix(wanted.core, ordinary ? REAL_TIME : wanted.priority);
+    } else if (wanted.kind == Scheduling::SHARE) {
+        worker.used.above = wanted.priority >= 0 && fix(wanted.core, wanted.priority);
+        worker.used.left = wanted.budget;
+        worker.used.counted = read_clock(CLOCK_THREAD_CPUTIME_ID);
     } else if (wanted.kind == Scheduling::BACKGROUND) {
         const bool nice =
             setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19) == 0;
@@ -62,11 +74,7 @@ void schedule(Worker &worker)
 void *thread_of(void *given)
 {
     Worker &worker = *static_cast<Worker *>(given);
-    own_line = worker.line - run.cells->lines;
-    stack_t own = {}, before;  // a crash that used up the stack is named as well
-    own.ss_size = 1 << 16;
-    own.ss_sp = malloc(own.ss_size);
-    sigaltstack(&own, &before);
+    const OfThread here(worker.line);
     schedule(worker);
     volatile char touched[1 << 16];  // now, not in the first deep firing
     for (size_t i = 0; i < sizeof touched; i += 4096)
@@ -92,8 +100,6 @@ void *thread_of(void *given)
     } catch (...) {
         thrown("what is no std::exception");
     }
-    sigaltstack(&before, nullptr);
-    free(own.ss_sp);
     worker.alive = false;
     run.over++;
     return nullptr;
@@ -169,11 +175,16 @@ class Watch
             else
                 others = true;
         }
-        if (!others)
-            run.stopping = true;
-        else
+        if (others) {
             Run::stir();
-        return !others;
+            return false;
+        }
+        for (const App *app : App::all)
+            if (app->done() < app->limit)
+                run.say(std::to_string(app->limit - app->done()) + " frames of " + app->name +
+                        " did not end; " + who_waits());
+        run.stopping = true;
+        return true;
     }
     void abandon()
     {
@@ -295,6 +306,7 @@ public:
                     run.stop();
                     return abandon();
                 }
+                run.draining = true;
                 for (App *app : App::all)
                     app->drain();
                 Run::stir();
@@ -341,6 +353,7 @@ class Execution
     }
     void close()
     {
+        run.draining = true;
         for (Task *task : begun) {
             bool stuck = false;
             for (const Worker *worker : run.workers)
@@ -477,12 +490,16 @@ int main(const About &about, int count, char **words)
         return 2;
     run.full_speed = options.full_speed;
     run.real_time = options.real_time;
-    run.cells = Cells::shared(run.workers.size());
-    for (size_t i = 0; i < run.workers.size(); i++)
-        run.workers[i]->line = &run.cells->lines[i + 1];
+    run.lines = run.workers.size() + Dropping::all.size();
+    run.cells = Cells::shared(run.lines);
+    Line *next = run.cells->lines;
+    for (Worker *worker : run.workers)
+        worker->line = ++next;
+    for (Dropping *source : Dropping::all)
+        source->line = ++next;
     for (App *app : App::all) {
         if (options.frames >= 0)
-            app->end_at(options.frames);
+            app->have(options.frames);
         if (options.full_speed)
             app->latencies.deadline = -1;
         for (Path *path : app->paths)
@@ -519,9 +536,11 @@ int main(const About &about, int count, char **words)
     }
     run.cells->left = 1 + status;
     run.cells->enter(IDLE);
+    bool alive = run.sources > 0;
     for (const Worker *worker : run.workers)
-        if (worker->alive)
-            _exit(status);  // a firing that never returns must not keep the process alive
+        alive |= worker->alive;
+    if (alive)
+        _exit(status);  // a firing that never returns must not keep the process alive
     return status;
 }
 

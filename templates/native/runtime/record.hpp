@@ -18,11 +18,19 @@ inline void record(const Task &task, int64_t firing, int64_t side, int64_t port,
     const int64_t head[] = {task.number, side, port, firing, static_cast<int64_t>(bytes)};
     pthread_mutex_lock(&one);
     fwrite(head, sizeof head, 1, file);
-    fwrite(data, 1, bytes, file);
+    if (bytes)
+        fwrite(data, 1, bytes, file);
     pthread_mutex_unlock(&one);
+}
+// Firings that have failed or were left out: 2 in the place of a side.
+inline void record_left_out(const Task &task, int64_t firing, int64_t group = 1)
+{
+    for (int64_t n = 0; n < group; n++)
+        record(task, firing + n, 2, 0, nullptr, 0);
 }
 #else
 inline void record(const Task &, int64_t, int64_t, int64_t, const void *, size_t) {}
+inline void record_left_out(const Task &, int64_t, int64_t = 1) {}
 #endif
 
 }  // namespace flow

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "link.hpp"
 #include "options.hpp"
 #include "run.hpp"
 
@@ -155,14 +156,16 @@ inline std::string app_json(const App &app)
 {
     std::string paths;
     for (const Path *path : app.paths)
-        paths += (paths.empty() ? "" : ", ") + ("{\"kind\": \"path\", \"source\": " + json(path->source.name)) +
+        paths += std::string(paths.empty() ? "" : ", ") + "{\"kind\": " + json(path->kind) +
+                 ", \"source\": " + json(path->source.name) +
                  ", \"task\": " + json(path->sink.name) +
                  ", \"firings\": " + std::to_string(path->latencies.count) +
                  ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
                  ", \"latency_ms\": " + latency_json(path->latencies) +
                  ", \"histogram\": " + histogram(path->latencies) + "}";
     return "{\"frames\": " + std::to_string(app.done()) +
-           ", \"skipped\": 0, \"seconds\": " + number(seconds_of(app), 4) +
+           ", \"skipped\": " + std::to_string(app.skipped) +
+           ", \"seconds\": " + number(seconds_of(app), 4) +
            ", \"fps\": " + or_null(rate_of(app)) +
            ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
            ", \"overruns\": " + std::to_string(app.overruns.load()) +
@@ -170,22 +173,24 @@ inline std::string app_json(const App &app)
            ", \"histogram\": " + histogram(app.latencies) + ", \"paths\": [" + paths + "]}";
 }
 
-inline double mean_us(const Task &task) { return double(task.busy) / 1e3 / double(task.fired); }
+inline double mean_us(const Done &done) { return double(done.busy) / 1e3 / double(done.fired); }
 
 inline std::string task_json(const Task &task, double seconds)
 {
     std::string mean = "null", deviation = "null";
-    if (task.fired) {
-        const double of_one = double(task.busy) / double(task.fired);
-        const double variance = std::max(0.0, task.squares / double(task.fired) - of_one * of_one);
-        mean = number(mean_us(task));
+    const Done done = task.done();
+    if (done.fired) {
+        const double of_one = double(done.busy) / double(done.fired);
+        const double variance = std::max(0.0, done.squares / double(done.fired) - of_one * of_one);
+        mean = number(mean_us(done));
         deviation = number(std::sqrt(variance) / 1e3);
     }
     return "{\"processor\": " + json(task.processor) +
-           ", \"firings\": " + std::to_string(task.fired) + ", \"mean_us\": " + mean +
-           ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(task.longest) / 1e3) +
-           ", \"share\": " + number(double(task.busy) / 1e9 / seconds, 4) +
-           ", \"failed\": 0, \"skipped\": 0}";
+           ", \"firings\": " + std::to_string(done.fired) + ", \"mean_us\": " + mean +
+           ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
+           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 4) +
+           ", \"failed\": " + std::to_string(task.failed) +
+           ", \"skipped\": " + std::to_string(done.skipped) + "}";
 }
 
 inline double utilization(const char *processor)
@@ -207,12 +212,62 @@ inline std::vector<const char *> below()
     return names;
 }
 
+// What an app with a share gets of a processor, and has used.
+struct Share {
+    const Worker &worker;
+
+    const char *app() const { return worker.turns[0].app->name; }
+    double part() const
+    {
+        const Scheduling &given = worker.scheduling;
+        return double(given.budget) * double(given.period.under) / double(given.period.over);
+    }
+    double used() const { return double(worker.used.all) / 1e9 / std::max(run.seconds, 1e-9); }
+};
+
+// Those of each app together.
+inline std::vector<std::vector<Share>> shares()
+{
+    std::vector<std::vector<Share>> found;
+    for (const Worker *worker : run.workers) {
+        if (worker->scheduling.kind != Scheduling::SHARE)
+            continue;
+        const Share share{*worker};
+        const auto known = std::find_if(found.begin(), found.end(), [&](const auto &of_app) {
+            return of_app[0].app() == share.app();
+        });
+        if (known == found.end())
+            found.push_back({share});
+        else
+            known->push_back(share);
+    }
+    return found;
+}
+
 inline int64_t total(const About &about)
 {
     int64_t sum = 0;
     for (const Planned &part : about.planned)
         sum += part.bytes;
     return sum;
+}
+
+// What drops tokens: links that are not only looked at, and live sources.
+struct Dropped {
+    const char *name;
+    const Mailbox *box;
+};
+
+inline std::vector<Dropped> droppers()
+{
+    std::vector<Dropped> found;
+    for (const Link *link : Link::all)
+        if (const auto *queue = dynamic_cast<const Queue *>(link))
+            found.push_back({link->name, &queue->box});
+    for (const Task *task : Task::all)
+        if (const Mailbox *const box = task->code.mailbox())
+            found.push_back({task->name, box});
+    return found;
 }
 
 // Members of an object, one to a line.
@@ -231,7 +286,7 @@ public:
 inline std::string report(const About &about, int status)
 {
     const double seconds = std::max(run.seconds, 1e-9);
-    Members apps, processors, tasks, channels, memory, whole;
+    Members apps, processors, tasks, channels, memory, dropped, whole;
     for (const App *app : App::all)
         apps.add(app->name, app_json(*app));
     for (const char *lane : about.processors)
@@ -241,6 +296,9 @@ inline std::string report(const About &about, int status)
     for (const Fill &fill : about.fills)
         channels.add(fill.name, "{\"capacity\": " + std::to_string(fill.capacity) +
                                     ", \"most\": " + std::to_string(fill.most()) + "}");
+    for (const Dropped &place : droppers())
+        dropped.add(place.name, "{\"written\": " + std::to_string(place.box->written) +
+                                    ", \"dropped\": " + std::to_string(place.box->dropped) + "}");
     Members planned;
     for (const auto &[name, size] : about.planned)
         planned.add(name, std::to_string(size));
@@ -262,12 +320,24 @@ inline std::string report(const About &about, int status)
     whole.add("tasks", tasks.object());
     whole.add("channels", channels.object());
     whole.add("memory", memory.object());
-    whole.add("dropped", "{}");
+    whole.add("dropped", dropped.object());
     std::string names;
     for (const char *name : below())
         names += (names.empty() ? "" : ", ") + json(name);
     if (!names.empty())
         whole.add("background", "[" + names + "]");
+    Members of_apps;
+    for (const std::vector<Share> &of_app : shares()) {
+        Members places;
+        for (const Share &share : of_app)
+            places.add(share.worker.processor,
+                       "{\"part\": " + number(share.part(), 4) +
+                           ", \"used\": " + number(share.used(), 4) +
+                           ", \"above\": " + (share.worker.used.above ? "true" : "false") + "}");
+        of_apps.add(of_app[0].app(), places.object());
+    }
+    if (!shares().empty())
+        whole.add("shares", of_apps.object());
     return whole.object() + "\n";
 }
 
@@ -275,7 +345,8 @@ inline std::string report(const About &about, int status)
 inline std::string ends_of(const Path &path)
 {
     const std::string sink = path.sink.name;
-    return std::string(path.source.name) + " -> " + sink.substr(sink.find('.') + 1);
+    const std::string kind = strcmp(path.kind, "path") ? std::string(path.kind) + " " : "";
+    return kind + path.source.name + " -> " + sink.substr(sink.find('.') + 1);
 }
 
 inline void add_figures(std::vector<std::string> &row, const Latencies &of)
@@ -307,17 +378,28 @@ inline std::string table(const About &about)
         }
     }
     Rows tasks{{"task", "processor", "firings", "mean us", "max us", "share"}};
-    for (const Task *task : Task::all)
-        tasks.push_back(
-            {task->name, task->processor, std::to_string(task->fired),
-             task->fired ? number(mean_us(*task)) : "-", number(double(task->longest) / 1e3),
-             number(100 * double(task->busy) / 1e9 / std::max(run.seconds, 1e-9), 1) + " %"});
+    Rows lost{{"task", "failed", "left out"}};
+    for (const Task *task : Task::all) {
+        const Done done = task->done();
+        const double share = double(done.busy) / 1e9 / std::max(run.seconds, 1e-9);
+        tasks.push_back({task->name, task->processor, std::to_string(done.fired),
+                         done.fired ? number(mean_us(done)) : "-",
+                         number(double(done.longest) / 1e3), number(100 * share, 1) + " %"});
+        if (task->failed || done.skipped)
+            lost.push_back(
+                {task->name, std::to_string(task->failed), std::to_string(done.skipped)});
+    }
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
         processors.push_back({lane, number(100 * utilization(lane), 1) + " %"});
+    Rows dropped{{"tokens", "written", "dropped"}};
+    for (const Dropped &place : droppers())
+        dropped.push_back({place.name, std::to_string(place.box->written),
+                           std::to_string(place.box->dropped)});
     std::string text = columns(apps) + "\n";
-    if (paths.size() > 1)
-        text += columns(paths) + "\n";
+    for (const Rows &rows : {paths, lost, dropped})
+        if (rows.size() > 1)
+            text += columns(rows) + "\n";
     if (!about.planned.empty()) {
         Rows memory{{"memory MB"}, {""}};
         for (const auto &[name, size] : about.planned) {
@@ -333,6 +415,12 @@ inline std::string table(const About &about)
         names += (names.empty() ? "" : ", ") + std::string(name);
     if (!names.empty())
         text += "in the background, with what the others leave (nice 19): " + names + "\n\n";
+    for (const std::vector<Share> &of_app : shares())
+        for (const Share &share : of_app)
+            text += std::string(share.app()) + " has a share of " + share.worker.processor +
+                    format(": %.1f %%, and used %.1f %%", 100 * share.part(), 100 * share.used()) +
+                    (share.worker.used.above ? "" : "; no priority puts it above the others") +
+                    "\n\n";
     return text + columns(tasks) + "\n" + columns(processors);
 }
 
@@ -425,7 +513,8 @@ inline std::string trace(const About &about)
                            "%d, \"tid\": 0",
                            app_process(path.sink.app)) +
                     at("ts", e.end) + ", \"args\": {\"app\": " + json(path.sink.app.name) +
-                    ", \"kind\": \"path\", \"source\": " + json(path.source.name) +
+                    ", \"kind\": " + json(path.kind) +
+                    ", \"source\": " + json(path.source.name) +
                     ", \"task\": " + json(path.sink.name) + firing +
                     format(", \"frame\": %lld, \"latency_us\": %.3f}",
                            static_cast<long long>(e.number / path.sink.firings),

@@ -74,6 +74,29 @@ void Worker::work()
     }
 }
 
+bool Worker::admit(App &app, int64_t k)
+{
+    const auto over = [&] { return !app.has(k) || run.stopping; };
+    const ns spent = read_clock(CLOCK_THREAD_CPUTIME_ID) - used.counted;
+    used.all += spent;
+    used.left -= spent;
+    while (!run.full_speed) {
+        const int64_t passed = scheduling.period.fits(now() - run.begin) - used.periods;
+        used.periods += passed;
+        used.left = std::min(scheduling.budget, used.left + passed * scheduling.budget);
+        if (used.left > 0)
+            break;
+        const int64_t wanted = -used.left / scheduling.budget + 1;
+        if (over())
+            return false;
+        stirred.wait(over, run.begin + scheduling.period.times(used.periods + wanted, 1) + 1);
+        progress.store(progress.load(relaxed) + 1, relaxed);
+    }
+    used.counted = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    began = now();
+    return true;
+}
+
 bool Worker::failed(Task &task, int64_t firing, int status)
 {
     if (status == END && task.source) {
@@ -83,6 +106,38 @@ bool Worker::failed(Task &task, int64_t firing, int status)
     }
     run.fail({&task, firing, task.code.failed(status)});
     return false;
+}
+
+bool Worker::goes_on(Task &task, int64_t firing, int status, int64_t group)
+{
+    if (status == END && task.source)
+        return failed(task, firing, status);
+    const std::string why = thrown.empty() ? task.code.failed(status) : thrown;
+    const bool anew = task.on_error == OnError::RESTART;
+    const int64_t before = task.failed.fetch_add(group);
+    task.app.skip(firing / task.firings, began);
+    if (before < MOST_TOLD)
+        Run::complain(Failure{&task, firing, why}.text() +
+                      (anew ? "; it begins anew" : "; its frame is skipped") +
+                      (before + group < MOST_TOLD
+                           ? ""
+                           : "; more failures of this task are only counted"));
+    return !anew || begins_anew(task, firing);
+}
+
+bool Worker::begins_anew(Task &task, int64_t firing)
+{
+    std::string why;
+    const auto anew = [&] {
+        task.code.close();
+        why = task.code.open();
+        return 0;
+    };
+    if (called(task, firing, [&] { return caught(anew); }))
+        why = thrown;
+    if (!why.empty())
+        run.fail({&task, firing, "cannot begin anew: " + why});
+    return why.empty();
 }
 
 std::string Worker::doing() const

@@ -66,10 +66,17 @@ class Supervisor
         const int64_t crashed = cells.crashed;
         if (cells.lines[0].task)
             return {{Task::all[cells.lines[0].task - 1], -1}};
-        for (size_t i = 1; i <= run.workers.size(); i++) {
+        for (size_t i = run.lines; i > 0; i--) {
             const Line &line = cells.lines[i];
-            if (line.task && (!crashed || crashed == static_cast<int64_t>(i) + 1))
-                found.push_back({Task::all[line.task - 1], line.firing});
+            if (!line.task || (crashed && crashed != static_cast<int64_t>(i) + 1))
+                continue;
+            const Task *const task = Task::all[line.task - 1];
+            // a source that drops tokens has a thread that makes them, and one that takes them
+            const auto known = [&](const Inside &one) {
+                return one.task == task && task->code.mailbox();
+            };
+            if (std::none_of(found.begin(), found.end(), known))
+                found.insert(found.begin(), {task, line.firing});
         }
         return found;
     }
@@ -187,11 +194,9 @@ public:
 };
 
 // The thread that has crashed says so; then the signal does what it always does.
-inline thread_local int64_t own_line = 0;
-
 inline void crashed(int number)
 {
-    run.cells->crashed = 1 + own_line;
+    run.cells->crashed = 1 + (own_line ? own_line - run.cells->lines : 0);
     signal(number, SIG_DFL);
     raise(number);
 }

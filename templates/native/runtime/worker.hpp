@@ -20,6 +20,8 @@ namespace flow
 
 // A task returns it when its stream has ended: FLOWC_END of the generated headers.
 constexpr int END = 0x454E44;
+// So many failures of a task that goes on after errors are told, all are counted.
+constexpr int64_t MOST_TOLD = 20;
 
 // Why a program stops; without a task, something outside of the tasks is the reason.
 struct Failure {
@@ -66,15 +68,28 @@ public:
     Bell() { all.push_back(this); }
 };
 
+// Of n replicas of a task, is it the turn of this one in iteration k?
+constexpr bool in_turn(int64_t k, int64_t replica, int64_t n) { return k % n == replica; }
+
 // A channel between two workers, as messages name it.
 struct Between {
     const char *source, *destination;
 };
 
-// What the system schedules a thread by; an ordinary one has its core in real time alone.
+// What the system schedules a thread by; an ordinary one has its core in real time alone. A thread
+// with a share has a budget of each period, and a priority (-1: none) above all others.
 struct Scheduling {
-    enum Kind { ORDINARY, FIXED, BACKGROUND } kind;
+    enum Kind { ORDINARY, FIXED, BACKGROUND, SHARE } kind;
     int core, priority;
+    ns budget = 0;
+    Exact period = {0, 1};
+};
+
+// What a thread with a share has used; what is looked at is its CPU time, between two firings.
+struct Used {
+    bool above = false;  // its priority is in force
+    ns all = 0, left = 0, counted = 0;
+    int64_t periods = 0;
 };
 
 struct Worker;
@@ -87,14 +102,18 @@ struct Run {
     Cells *cells = nullptr;
     std::vector<Worker *> workers;
     Failure failure;
-    std::atomic<bool> failed{false}, stopping{false};
+    std::atomic<bool> failed{false}, stopping{false}, draining{false};
     std::atomic<bool> strayed{false};  // this is a process that a task has forked
     std::atomic<int> ready{0}, over{0};
+    std::atomic<int> sources{0};  // threads of sources that go on by themselves
+    size_t lines = 0;             // of all threads but the main one
     Bell go;
     std::atomic<bool> gone{false};
     pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
     std::vector<std::string> told;
 
+    // Frames under way are finished at most, and no others begin.
+    bool ending() const { return draining || stopping; }
     // Tell the user of the program, once.
     void say(const std::string &text);
     static void complain(const std::string &text);
@@ -126,6 +145,7 @@ struct Worker {
     ns released = 0;  // when the current firing of a source was released
     ns busy = 0;
     bool below = false;
+    Used used;
     std::atomic<const Between *> waiting{nullptr};
     std::atomic<const char *> waits_for{""};
     std::atomic<int64_t> progress{0};
@@ -162,12 +182,19 @@ struct Worker {
         return true;
     }
     // A source is never so far ahead of the ends of frames that these would not be known any more.
+    bool wait_for_frames(App &app, int64_t k)
+    {
+        while (k - app.frames.load(relaxed) >= UNDER_WAY && app.has(k))
+            stirred.wait([&] { return !app.has(k); }, now() + 1000000);
+        return app.has(k);
+    }
     bool begin_frame(Task &task, int64_t k)
     {
-        while (k - task.app.frames.load(relaxed) >= UNDER_WAY && task.app.has(k))
-            stirred.wait([&] { return !task.app.has(k); }, now() + 1000000);
-        return task.app.started(k, task.source && released >= 0 ? released : began);
+        return wait_for_frames(task.app, k) &&
+               task.app.started(k, task.source && released >= 0 ? released : began);
     }
+    // Wait until the budget of a thread with a share allows another firing.
+    bool admit(App &app, int64_t k);
     // Wait at one end of a channel between workers.
     template <typename Ready>
     bool wait(Bell &bell, const Between &at, const char *what, App &app, int64_t k, Ready ready)
@@ -184,24 +211,47 @@ struct Worker {
     // A network may have a `group` of firings in one call.
     template <typename Call> bool fire(Task &task, int64_t firing, Call call, int64_t group = 1)
     {
-        line->firing.store(firing, relaxed);
-        line->since.store(began, relaxed);
-        line->task.store(task.number, relaxed);
-        const int status = call();
-        if (__builtin_expect(run.strayed.load(relaxed), 0))
-            run.end_stray(task, firing);
-        line->task.store(0, relaxed);
-        const ns begin = began, end = now(), took = end - begin;
-        began = end;
-        busy += took;
-        task.fired += status ? 0 : group;
-        task.busy += took;
-        task.squares += static_cast<double>(took) * static_cast<double>(took);
-        if (took > task.longest)
-            task.longest = took;
-        progress.store(progress.load(relaxed) + 1, relaxed);
-        tracer.firing(task, firing, begin, end);
+        const int status = called(task, firing, call);
+        const ns begin = began;
+        began = now();
+        count(task, firing, status ? 0 : group, begin);
         return status == 0 || failed(task, firing, status);
+    }
+    // The same for a live source, which its data release; what counts is the time in which its
+    // thread computes, and not that in which it waits.
+    template <typename Call> bool fire_live(Task &task, int64_t firing, Call call)
+    {
+        const ns spent = called_live(task, firing, call);
+        return last ? failed(task, firing, last) : arrived(task, firing, spent);
+    }
+    // The same for tasks that go on after errors: is it `there`, what it should have made?
+    template <typename Call>
+    bool attempt(Task &task, int64_t firing, bool &there, Call call, int64_t group = 1)
+    {
+        const int status = called(task, firing, [&] { return caught(call); });
+        const ns begin = began;
+        began = now();
+        there = status == 0;
+        if (!there && !goes_on(task, firing, status, group))
+            return false;
+        count(task, firing, group, begin);
+        return true;
+    }
+    template <typename Call>
+    bool attempt_live(Task &task, int64_t firing, bool &there, Call call)
+    {
+        const ns spent = called_live(task, firing, [&] { return caught(call); });
+        there = last == 0;
+        return (there || goes_on(task, firing, last, 1)) && arrived(task, firing, spent);
+    }
+    // Firings whose data are not there, since a firing before them has failed.
+    void leave_out(Task &task, int64_t firing, int64_t group = 1)
+    {
+        const ns begin = began;
+        began = now();
+        task.done(firing).skipped += group;
+        task.app.skip(firing / task.firings, began);
+        count(task, firing, group, begin);
     }
     // Note the release for paths that begin here, and the end for those that end here.
     void tell_paths(Task &task, int64_t firing, ns start)
@@ -210,7 +260,7 @@ struct Worker {
             task.releases[firing % (task.firings * LONGEST_AGO)].store(
                 task.source && released >= 0 ? released : start, relaxed);
         for (Path *path : task.paths)
-            tracer.path(*path, firing, path->ended(firing, began), began);
+            tracer.path(*path, firing, path->over(firing, began), began);
     }
 
     // -- the order -------------------------------------------------------------------------------
@@ -236,7 +286,65 @@ struct Worker {
     std::string doing() const;
 
 private:
+    template <typename Call> int called(Task &task, int64_t firing, Call call)
+    {
+        line->firing.store(firing, relaxed);
+        line->since.store(began, relaxed);
+        line->task.store(task.number, relaxed);
+        const int status = call();
+        if (__builtin_expect(run.strayed.load(relaxed), 0))
+            run.end_stray(task, firing);
+        line->task.store(0, relaxed);
+        return status;
+    }
+    // Its status is `last` afterwards; the time in which the thread has computed.
+    template <typename Call> ns called_live(Task &task, int64_t firing, Call call)
+    {
+        began = now();
+        const ns before = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        last = called(task, firing, call);
+        const ns spent = read_clock(CLOCK_THREAD_CPUTIME_ID) - before, came = task.code.arrived();
+        began = now();
+        released = came < 0 ? began : came;
+        return spent;
+    }
+    // The data of a live source have come; false where its app has ended meanwhile.
+    bool arrived(Task &task, int64_t firing, ns spent)
+    {
+        if (firing % task.firings == 0 && !task.app.started(firing / task.firings, released))
+            return false;
+        count(task, firing, 1, began - spent);
+        return true;
+    }
+    template <typename Call> int caught(Call call)
+    {
+        thrown.clear();
+        try {
+            return call();
+        } catch (const std::exception &error) {
+            thrown = std::string("threw ") + error.what();
+        } catch (...) {
+            thrown = "threw what is no std::exception";
+        }
+        return 1;
+    }
+    // So many firings more, which have just ended.
+    void count(Task &task, int64_t firing, int64_t firings, ns begin)
+    {
+        const ns took = began - begin;
+        busy += took;
+        task.done(firing).add(firings, took);
+        progress.store(progress.load(relaxed) + 1, relaxed);
+        tracer.firing(task, firing, begin, began);
+    }
     bool failed(Task &task, int64_t firing, int status);
+    // A firing of a task has failed that goes on after errors; false where it ends or stops all the
+    // same.
+    bool goes_on(Task &task, int64_t firing, int status, int64_t group);
+    bool begins_anew(Task &task, int64_t firing);
+
+    int last = 0;        // what the code of a live source has returned
+    std::string thrown;  // what code has thrown, in words
 };
 
 }  // namespace flow

@@ -1,0 +1,112 @@
+"""What is measured over several apps: the ways from a source to a task, and the marks that tokens
+between apps bear for them.
+
+In: a deployment. Out: the same as `runtime/age.py` finds when a program in Python starts, done when
+the program is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...model.deployment import DeployedApp, DeployedPath, Deployment
+from ..kinds.link import LinkCode
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From the source of a path to its sink. That source is the one that is asked for, or it reads
+    a link, whose tokens have the release as this mark."""
+
+    path: DeployedPath
+    mark: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tokens of a link bear: of several ways from a source, the release of the `oldest` data
+    or of the newest. `put` is the task that writes them."""
+
+    link: str
+    put: str
+    source: str
+    oldest: bool
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndToEnd:
+    """An age or a reaction, with the ways from its source to its sink."""
+
+    path: DeployedPath
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Everything that is measured over several apps; the marks of each link by their numbers."""
+
+    measured: tuple[EndToEnd, ...]
+    of_link: Mapping[str, tuple[Mark, ...]]
+
+    @property
+    def released_by(self) -> frozenset[str]:
+        """The tasks whose releases are asked for."""
+        ways = [way for each in self.measured for way in each.ways]
+        ways += [way for marks in self.of_link.values() for mark in marks for way in mark.ways]
+        return frozenset(way.path.source for way in ways if way.mark is None)
+
+
+def marks_of(deployment: Deployment) -> Marks:
+    """What is measured in a program without states."""
+    search = _Search(deployment)
+    measured = []
+    for app in deployment.apps:
+        for path in app.paths:
+            if path.kind in ("age", "reaction"):
+                ways = search.ways(path.sink, path.source, path.kind == "age")
+                measured.append(EndToEnd(path, ways))
+    return Marks(tuple(measured), {link: tuple(marks) for link, marks in search.marks.items()})
+
+
+class _Search:
+    def __init__(self, deployment: Deployment) -> None:
+        self.marks: dict[str, list[Mark]] = {}
+        self._apps: dict[str, DeployedApp] = {}
+        self._links: dict[str, LinkCode] = {}
+        self._puts: dict[str, str] = {}
+        for app in deployment.apps:
+            for task in app.tasks:
+                self._apps[task.name] = app
+                if isinstance(task.code, LinkCode):
+                    self._links[task.name] = task.code
+                    if task.code.end == "put":
+                        self._puts[task.code.link] = task.name
+
+    def ways(self, sink: str, source: str, oldest: bool) -> tuple[Way, ...]:
+        """The ways from a source to a task: within its app, or through the links that it reads."""
+        found = []
+        for path in self._apps[sink].paths:
+            if path.sink != sink or path.kind not in ("path", "part"):
+                continue
+            if path.source == source:
+                found.append(Way(path, None))
+            elif path.source in self._links:
+                number = self._number(self._links[path.source].link, source, oldest)
+                if number is not None:
+                    found.append(Way(path, number))
+        return tuple(found)
+
+    def _number(self, link: str, source: str, oldest: bool) -> int | None:
+        """The number of a mark on a link; None if no data of the source come there."""
+        known = self.marks.setdefault(link, [])
+        for number, mark in enumerate(known):
+            if (mark.source, mark.oldest) == (source, oldest):
+                return number
+        put = self._puts[link]
+        ways = self.ways(put, source, oldest)
+        if not ways:
+            return None
+        known.append(Mark(link, put, source, oldest, ways))
+        return len(known) - 1
