@@ -215,6 +215,7 @@ def _stages(plan: NetworkPlan) -> list[dict[str, Any]]:
                 "replicas": len(stage.processors),
                 "streams": stage.streams,
                 "threads": stage.threads,
+                "engine": stage.engine or None,
                 "bands": [asdict(bands) for bands in stage.bands],
                 "predicted_ns": round(stage.predicted_ns),
             }

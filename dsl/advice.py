@@ -86,6 +86,7 @@ ITEMS = {
         "memory",
         "streams",
         "threads",
+        "engine",
         "process",
         "wcet",
         "buffers",

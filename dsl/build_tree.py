@@ -479,6 +479,9 @@ class TreeBuilder:
     def threads(self, span: Span, count: s.Expr) -> tuple[str, Any]:
         return "threads", count
 
+    def engine(self, span: Span, name: Token) -> tuple[str, Any]:
+        return "engine", self._word(name)
+
     def process(self, span: Span) -> tuple[str, Any]:
         return "process", True
 
@@ -501,6 +504,7 @@ class TreeBuilder:
             options.get("fallback"),
             tuple(c[1] for c in children if isinstance(c, tuple) and c[0] == "bands"),
             options.get("memory"),
+            options.get("engine"),
             span,
         )
 

@@ -109,6 +109,7 @@ class StageDecl:
     fallback: Word | None
     bands: tuple[BandsDecl, ...]
     memory: Quantity | None
+    engine: Word | None
     span: Span
 
 

@@ -359,6 +359,7 @@ def _stage(
         stage.fallback is not None,
         tuple(_bands(bands, evaluate) for bands in stage.bands),
         memory,
+        stage.engine.text if stage.engine else "",
     )
 
 

@@ -55,7 +55,11 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
 def _words(pin: Pin) -> tuple[object, ...]:
     """A pin in an identity."""
     stages = [
-        (s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
+        (
+            *(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback),
+            *_bands(s),
+            *_engine(s),
+        )
         for s in pin.stages
     ]
     return (pin.task, stages, pin.wcet_ns, pin.buffers, pin.pre, pin.post, pin.adapt)
@@ -141,6 +145,7 @@ def _pins(system: System, platform: str, mapping: Mapping) -> Iterator[Pin]:
                 place.graph,
                 place.fallback,
                 place.bands,
+                engine=place.engine,
             )
             yield Pin(platform, place.task, (stage,), None, place.buffers, span)
 
@@ -187,3 +192,8 @@ def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[obje
 def _bands(stage: PinStage) -> tuple[object, ...]:
     """The part of bands in an identity: empty without bands, for compatibility with older files."""
     return (stage.bands,) if stage.bands else ()
+
+
+def _engine(stage: PinStage) -> tuple[object, ...]:
+    """The part of an engine in an identity: empty where none is named, for the same reason."""
+    return (stage.engine,) if stage.engine else ()

@@ -22,7 +22,7 @@ from ...codegen.external import (
 from ...codegen.write import CannotWrite, write
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.external import External
-from ...model.mapping import Pin, Placement
+from ...model.mapping import DEFAULT_ENGINE, Pin, Placement
 from ...model.platform import Platform
 from ...model.system import System
 from ...networks.quantization.quantize import QuantizationLoss
@@ -114,9 +114,13 @@ def in_full(system: System) -> tuple[Diagnostic, ...]:
 def _elsewhere(
     platform: Platform, placements: MappingABC[str, Placement], pins: MappingABC[str, Pin]
 ) -> tuple[Diagnostic, ...]:
-    """Errors for networks pinned to other processors than CPUs."""
+    """Errors for networks pinned to other processors than CPUs, or to other engines."""
     faults = []
     for place in (p for p in placements.values() if p.task in pins):
+        if place.engine not in ("", DEFAULT_ENGINE):
+            message = f"`{place.task}`: a library for C runs networks on ONNX Runtime only"
+            help_text = "leave `engine` out"
+            faults.append(Diagnostic("F540", message, pins[place.task].span, help=help_text))
         kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})
         if kinds:
             message = (

@@ -23,6 +23,7 @@ from ...model.profile import Profile
 from ...model.system import System
 from ...passes.stored_mapping import StoredMapping, identity, not_used
 from ...profiling.identity import task_hashes
+from ...targets.inference import engines_in
 
 if TYPE_CHECKING:
     from .check import Valid
@@ -150,7 +151,8 @@ def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     if not os.path.isfile(path):
         return None, ()
     try:
-        return Profile.from_json(read_bytes(path)), ()
+        stored = Profile.from_json(read_bytes(path))
+        return stored.on_engines(engines_in(valid.system, valid.platform)), ()
     except (OSError, ValueError) as error:
         return None, (_warning(f"`{path.name}` is not used: {reason(error)}"),)
 

@@ -1,0 +1,109 @@
+"""Checks that an inference engine can run a network where a pin puts it.
+
+In: a task and a stage of its pin. Out: code, message and help of a fault, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..model.application import Network, Task, all_tasks
+from ..model.diagnostic import one_of
+from ..model.mapping import PinStage
+from ..model.platform import Platform
+from ..model.system import System
+from ..networks.engines import ENGINES, Engine, engine_of
+from .fitness import Reason
+
+
+def engine_for(network: Network, named: str = "") -> Engine:
+    """The engine of a network on CPUs: the one that its pin names, else the first one that computes
+    in its precision."""
+    if named:
+        return engine_of(named)
+    return next((e for e in ENGINES if network.precision in e.precisions), ENGINES[0])
+
+
+def engines_in(system: System, platform: Platform) -> dict[str, str]:
+    """The engines of networks on CPUs by task, as far as they are not the default one: by their
+    pins, and by their precision."""
+    pins = {p.task: p for p in system.pins if p.platform == platform.name}
+    engines = {}
+    for task in all_tasks(system.apps):
+        if task.network is None:
+            continue
+        pin = pins.get(task.name)
+        stage = None if pin is None else pin.stages[0]
+        if stage is not None and _kinds(stage, platform) != {"cpu"}:
+            continue
+        engine = engine_for(task.network, "" if stage is None else stage.engine)
+        if engine is not ENGINES[0]:
+            engines[task.name] = engine.name
+    return engines
+
+
+def _kinds(stage: PinStage, platform: Platform) -> set[str]:
+    return {platform.pool_of(p).kind for p in stage.processors if p in platform.processors}
+
+
+def unfit_inference(task: Task, stage: PinStage, kinds: Collection[str]) -> Reason | None:
+    """The reason why a task cannot run on the engine of its pin."""
+    if not stage.engine:
+        return None
+    network = task.network
+    if network is None:
+        return "F540", f"`{task.name}` is no network: it has no engine", "leave `engine` out"
+    if set(kinds) != {"cpu"}:
+        message = f"`{task.name}` does not run on a CPU: `engine` is for networks there"
+        return "F540", message, "leave `engine` out: the platform names that of its GPU"
+    try:
+        engine = engine_of(stage.engine)
+    except LookupError:
+        names = one_of(e.name for e in ENGINES)
+        return "F540", f"there is no engine `{stage.engine}`", f"engines of CPUs are {names}"
+    if engine is ENGINES[0]:
+        return None
+    if network.precision not in engine.precisions:
+        message = f"`{task.name}`: {engine.title} does not compute in {network.precision} on CPUs"
+        return "F540", message, f"it has {one_of(engine.precisions)}"
+    return (
+        _unfit_beside(task, network, stage, engine)
+        or _refused(task, network, engine)
+        or _missing(engine)
+    )
+
+
+def _unfit_beside(task: Task, network: Network, stage: PinStage, engine: Engine) -> Reason | None:
+    """What only ONNX Runtime does: bands, a cut that moves, groups of any size."""
+    if stage.bands:
+        message = f"`{task.name}`: {engine.title} has no bands of rows"
+        return "F540", message, "leave `bands` or `engine` out"
+    if stage.memory is not None:
+        message = f"`{task.name}`: what {engine.title} takes between layers is not known"
+        return "F540", message, "leave `memory` or `engine` out"
+    if network.moving is not None:
+        message = f"the cut of `{task.name}` moves: its parts run on ONNX Runtime"
+        return "F540", message, "leave `adapt` or `engine` out"
+    counted = next((p for p in (*task.inputs, *task.outputs) if p.count), None)
+    if counted is not None and network.batch > 1:
+        message = (
+            f"`{task.name}` groups as many firings as there are tokens at `{counted.name}`:"
+            f" {engine.title} gets fixed sizes"
+        )
+        return "F540", message, "leave `batch` or `engine` out"
+    return None
+
+
+def _refused(task: Task, network: Network, engine: Engine) -> Reason | None:
+    refusal = engine.refusal(network)
+    if refusal is None:
+        return None
+    reason, help_text = refusal
+    return "F540", f"`{task.name}` does not run on {engine.title}: {reason}", help_text
+
+
+def _missing(engine: Engine) -> Reason | None:
+    if engine.version:
+        return None
+    message = f"`engine {engine.name}` needs {engine.packages[0]}, which is not installed"
+    return "F615", message, f"install the extra `{engine.extra}`: {engine.install}"
