@@ -32,7 +32,7 @@ from .network_sizes import sized
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
-PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 #: Operators of a network that a message names.
 MOST_NAMED = 4
 #: The word for code in front of an input, and behind an output.

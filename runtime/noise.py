@@ -7,7 +7,7 @@ no signal) over the power of the difference. The network has the least of its ou
 
 from __future__ import annotations
 
-from math import inf, log10
+from math import inf, isfinite, log10
 from typing import Any, List, Optional, Sequence
 
 import numpy as np
@@ -28,10 +28,13 @@ class OutputNoise:
             self.count += wanted.size
             self.equal += int(np.sum(wanted == made))
             return
-        exact = wanted.astype(np.float64)
+        same = (made == wanted) | (np.isnan(made) & np.isnan(wanted))
+        exact = np.where(np.isfinite(wanted), wanted, 0.0).astype(np.float64)
         self._sum = self._sum + exact
         self._power += float(np.sum(exact**2))
-        self._noise += float(np.sum((made - exact) ** 2))
+        with np.errstate(invalid="ignore"):
+            off = np.where(same, 0.0, made.astype(np.float64) - wanted)
+        self._noise += float(np.sum(off**2))
 
     @property
     def db(self) -> Optional[float]:
@@ -41,9 +44,9 @@ class OutputNoise:
             return None
         spread = self._power - float(np.sum(self._sum**2)) / self.samples
         signal = spread if spread > 1e-9 * self._power else self._power
-        if not self._noise > 0:
-            return inf if self._noise == 0 else -inf
-        return 10 * log10(signal / self._noise) if signal > 0 else -inf
+        if not self._noise:
+            return inf
+        return 10 * log10(signal / self._noise) if signal > 0 and isfinite(self._noise) else -inf
 
 
 class Noise:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..model.application import Network, Task, all_tasks
-from ..model.diagnostic import one_of
+from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import PinStage
 from ..model.platform import Platform
 from ..model.system import System
@@ -48,29 +48,57 @@ def _kinds(stage: PinStage, platform: Platform) -> set[str]:
 
 def unfit_inference(task: Task, stage: PinStage, kinds: Collection[str]) -> Reason | None:
     """The reason why a task cannot run on the engine of its pin."""
-    if not stage.engine:
-        return None
     network = task.network
     if network is None:
+        if not stage.engine:
+            return None
         return "F540", f"`{task.name}` is no network: it has no engine", "leave `engine` out"
     if set(kinds) != {"cpu"}:
+        if not stage.engine:
+            return None
         message = f"`{task.name}` does not run on a CPU: `engine` is for networks there"
         return "F540", message, "leave `engine` out: the platform names that of its GPU"
     try:
-        engine = engine_of(stage.engine)
+        engine = engine_for(network, stage.engine)
     except LookupError:
         names = one_of(e.name for e in ENGINES)
         return "F540", f"there is no engine `{stage.engine}`", f"engines of CPUs are {names}"
+    if network.precision not in engine.precisions:
+        return _unfit_precision(task, network, engine)
     if engine is ENGINES[0]:
         return None
-    if network.precision not in engine.precisions:
-        message = f"`{task.name}`: {engine.title} does not compute in {network.precision} on CPUs"
-        return "F540", message, f"it has {one_of(engine.precisions)}"
     return (
         _unfit_beside(task, network, stage, engine)
         or _refused(task, network, engine)
-        or _missing(engine)
+        or _missing(task, engine)
     )
+
+
+def unfit_unpinned(system: System, platform: Platform) -> tuple[Diagnostic, ...]:
+    """Faults of networks without a pin whose precision needs an engine that they cannot have."""
+    if all(pool.kind != "cpu" for pool in platform.pools):
+        return ()
+    pinned = {p.task for p in system.pins if p.platform == platform.name}
+    faults = {}
+    for task in all_tasks(system.apps):
+        if task.network is None or task.name in pinned:
+            continue
+        stage = PinStage((), None, 1, task.span)
+        reason = unfit_inference(task, stage, {"cpu"})
+        if reason is not None:
+            code, message, help_text = reason
+            faults[task.definition] = Diagnostic(code, message, task.span, help=help_text)
+    return tuple(faults.values())
+
+
+def _unfit_precision(task: Task, network: Network, engine: Engine) -> Reason:
+    """A precision that an engine does not have on CPUs."""
+    message = f"`{task.name}`: {engine.title} does not compute in {network.precision} on CPUs"
+    help_text = f"it computes in {one_of(engine.precisions)}"
+    if network.precision == "fp16" and "bf16" in engine.precisions:
+        message += ", but in bf16 instead"
+        help_text = "write `precision bf16`"
+    return "F540", message, help_text
 
 
 def _unfit_beside(task: Task, network: Network, stage: PinStage, engine: Engine) -> Reason | None:
@@ -102,8 +130,11 @@ def _refused(task: Task, network: Network, engine: Engine) -> Reason | None:
     return "F540", f"`{task.name}` does not run on {engine.title}: {reason}", help_text
 
 
-def _missing(engine: Engine) -> Reason | None:
+def _missing(task: Task, engine: Engine) -> Reason | None:
     if engine.version:
         return None
-    message = f"`engine {engine.name}` needs {engine.packages[0]}, which is not installed"
+    message = (
+        f"`{task.name}` runs on {engine.title}: it needs {engine.packages[0]}, which is not"
+        " installed"
+    )
     return "F615", message, f"install the extra `{engine.extra}`: {engine.install}"

@@ -41,6 +41,7 @@ class OpenVinoCode(BuildCode):
     threads: int = 1
     external: tuple[str, ...] = ()
     weights: int | None = None
+    precision: str = "fp32"
     noise_db: float | None = None
     kind: str = "openvino"
 
@@ -66,6 +67,7 @@ class OpenVinoCode(BuildCode):
             option("batch", several(self.batch)),
             option("threads", several(self.threads)),
             f", external={names(self.external)}" if self.external else "",
+            option("precision", self.precision if self.precision == "bf16" else ""),
         ]
         return (
             f"OpenVino({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
@@ -75,7 +77,7 @@ class OpenVinoCode(BuildCode):
 
 def _make(task: Task, site: CodeSite) -> OpenVinoCode | None:
     network = task.network
-    if network is None:
+    if network is None or site.place.bands:
         return None
     known = needs(network)
     return OpenVinoCode(
@@ -85,6 +87,7 @@ def _make(task: Task, site: CodeSite) -> OpenVinoCode | None:
         site.place.threads,
         network.external,
         None if known is None else known.weights,
+        network.precision,
         least_db(network.precision),
     )
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,41 +31,80 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: Changes when the same network would be judged differently.
-RULES = 1
-#: So many samples are compared, if there are as many.
-SAMPLES = 8
+RULES = 2
+#: So many samples are compared, if there are as many: in 32 bits, and in fewer, where a ratio has
+#: to settle.
+SAMPLES, MORE_SAMPLES = 8, 32
 
 
-def engine_faults(valid: Valid) -> list[Diagnostic]:
-    """Errors for the networks whose pins name an engine that does not give what ONNX Runtime
-    gives."""
-    faults = []
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How near the results of a network on an engine are to those of ONNX Runtime in 32 bits.
+
+    `figure` is that in words, if its `precision` has fewer bits; after an error `code` and `reason`
+    say why it is not built.
+    """
+
+    task: str
+    network: str
+    engine: str
+    precision: str
+    figure: str = ""
+    code: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.network}` in {self.precision} on {self.engine}: {self.figure}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The part of it that is kept beside the text."""
+
+    figure: str = ""
+    code: str = ""
+    reason: str = ""
+
+
+def compared(valid: Valid) -> list[Compared]:
+    """The comparison of each network on another engine than ONNX Runtime; those of the same
+    definition and precision are compared once."""
+    found: dict[tuple[str, str, str], Compared] = {}
     for name, engine in engines_in(valid.system, valid.platform).items():
         task = valid.tasks.get(name)
         if task is not None and task.network is not None:
-            reason = refused(task, task.network, engine_of(engine), Path(valid.system.path).parent)
-            if reason:
-                code, message = reason
-                help_text = "leave `engine` out: ONNX Runtime runs it"
-                faults.append(Diagnostic(code, message, task.span, help=help_text))
+            key = task.network.content_hash, engine, task.network.precision
+            if key not in found:
+                found[key] = _of_task(task, task.network, engine_of(engine), valid)
+    return list(found.values())
+
+
+def engine_faults(valid: Valid) -> list[Diagnostic]:
+    """Errors for the networks whose engine does not give what ONNX Runtime gives."""
+    faults = []
+    for one in compared(valid):
+        if one.code:
+            span, help_text = valid.tasks[one.task].span, "leave `engine` out: ONNX Runtime runs it"
+            if one.precision == "bf16":
+                help_text = "leave `precision` out"
+            message = f"`{one.task}`: {one.reason}"
+            faults.append(Diagnostic(one.code, message, span, help=help_text))
     return faults
 
 
-def refused(task: Task, network: Network, engine: Engine, beside: Path) -> tuple[str, str] | None:
-    """Code and message of an error if the engine does not run the network as ONNX Runtime does.
-
-    The answer is kept in a folder `beside` the text.
-    """
+def _of_task(task: Task, network: Network, engine: Engine, valid: Valid) -> Compared:
+    """The comparison of a network; it is kept beside the text."""
+    beside = Path(valid.system.path).parent
     place = beside / KEPT / f"engine-{_key(network, engine)}.json"
-    with suppress(OSError, ValueError):
-        code, reason = read(tuple[str, str], parse(read_bytes(place)))
-        return (code, f"`{task.name}`: {reason}") if code else None
-    found = _compared(network, engine) or ("", "")
-    with suppress(OSError):  # then it is compared again
-        make_folders(beside, Path(KEPT))
-        replace_file(place, json.dumps(found).encode())
-    code, reason = found
-    return (code, f"`{task.name}`: {reason}") if code else None
+    try:
+        kept = read(_Kept, parse(read_bytes(place)))
+    except (OSError, ValueError):
+        kept = _compared(network, engine)
+        with suppress(OSError):  # then it is compared again
+            make_folders(beside, Path(KEPT))
+            replace_file(place, json.dumps(asdict(kept)).encode())
+    about = (task.name, network.definition, engine.title, network.precision)
+    return Compared(*about, kept.figure, kept.code, kept.reason)
 
 
 def _key(network: Network, engine: Engine) -> str:
@@ -73,13 +112,14 @@ def _key(network: Network, engine: Engine) -> str:
     shapes = [(t.name, str(t.type)) for t in (*network.inputs, *network.outputs)]
     data = None if network.calibrate is None else network.calibrate.text
     words = (RULES, engine.name, engine.version, version_of("onnxruntime"), processor_name())
-    about = (network.content_hash, network.batch, shapes, data, SAMPLES)
+    about = (network.content_hash, network.precision, shapes, data, MORE_SAMPLES)
     return hashlib.sha256(repr((*words, *about)).encode()).hexdigest()[:16]
 
 
-def _compared(network: Network, engine: Engine) -> tuple[str, str] | None:
-    """Run both on the same data; code and reason if they differ."""
+def _compared(network: Network, engine: Engine) -> _Kept:
+    """Run both on the same data."""
     from ... import runtime
+    from ...runtime.code import Network as Reference
     from ...runtime.noise import Noise
     from ...runtime.tokens import Port, TaskError
 
@@ -88,30 +128,36 @@ def _compared(network: Network, engine: Engine) -> tuple[str, str] | None:
         [Port(t.name, t.type.dtype, t.type.shape) for t in side]
         for side in (network.inputs, network.outputs)
     ]
+    least = least_db(network.precision)
+    samples, source = _samples(network, SAMPLES if least is None else MORE_SAMPLES)
+    noise, name = Noise(), f"{engine.title} {engine.version}"
     with scratch(None, "flowc-engine-") as home:
         file = _placed(network, home)
-        codes = [getattr(runtime, word)(file, *names) for word in (engine_of("").word, engine.word)]
+        reference = Reference(file, *names)
+        other = getattr(runtime, engine.word)(file, *names, precision=network.precision)
         try:
-            for code in codes:
+            for code in (reference, other):
                 code.open(str(home), *ports)
-            noise, least = Noise(), least_db(network.precision)
-            for number, sample in enumerate(_samples(network)):
-                wanted, made = (code.fire(sample, number) for code in codes)
+            for number, sample in enumerate(samples):
+                wanted, made = reference.fire(sample, number), other.fire(sample, number)
                 noise.add(wanted, made)
-                for tensor, one, other in zip(network.outputs, wanted, made, strict=True):
-                    reason = _difference(one, other, exact=least is None)
+                for tensor, one, two in zip(network.outputs, wanted, made, strict=True):
+                    reason = _difference(one, two, exact=least is None)
                     if reason:
-                        where = f"{engine.title} {engine.version} gives another `{tensor.name}`"
-                        return "F541", f"{where} than ONNX Runtime: {reason}"
-            if least is not None and not noise.within(least):
-                where = f"{engine.title} {engine.version} in {network.precision}: {noise}"
-                return "F541", f"{where}, at least {least:g} dB are asked for"
+                        where = f"{name} gives another `{tensor.name}` than ONNX Runtime"
+                        return _Kept(code="F541", reason=f"{where}: {reason}")
         except TaskError as error:
-            return "F540", str(error)
+            return _Kept(code="F540", reason=str(error))
         finally:
-            for code in codes:
-                code.close()
-    return None
+            reference.close()
+            other.close()
+    if least is None:
+        return _Kept()
+    figure = f"{noise} {source}"
+    if noise.within(least):
+        return _Kept(figure)
+    reason = f"{name} in {network.precision}: {figure}, and {least:g} dB are asked for"
+    return _Kept(figure, "F541", reason)
 
 
 def _placed(network: Network, home: Path) -> str:
@@ -130,20 +176,21 @@ def _placed(network: Network, home: Path) -> str:
     return file
 
 
-def _samples(network: Network) -> Iterator[Sequence[np.ndarray]]:
-    """Data for the inputs: the network's calibration files, else random numbers."""
+def _samples(network: Network, most: int) -> tuple[list[list[np.ndarray]], str]:
+    """Data for the inputs, and what it is: the network's calibration files, else random numbers."""
     import numpy as np
 
     if network.calibrate is not None:
         borders = [Border(t.name, t.type.dtype, t.type.shape) for t in network.inputs]
         with suppress(NetworkError):  # which is reported where the network is quantized
             found = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
-            for sample in found[:SAMPLES]:
-                yield [sample[t.name] for t in network.inputs]
-            return
+            kept = [[sample[t.name] for t in network.inputs] for sample in found[:most]]
+            return kept, "of its calibration files"
     random = np.random.default_rng(1)
-    for _ in range(SAMPLES):
-        yield [_drawn(t.type.dtype, t.type.shape, random) for t in network.inputs]
+    kept = [
+        [_drawn(t.type.dtype, t.type.shape, random) for t in network.inputs] for _ in range(most)
+    ]
+    return kept, "of random numbers"
 
 
 def _drawn(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:

@@ -159,6 +159,6 @@ ENGINE = Engine(
     "openvino",
     "`engine openvino` of networks on CPUs (Apache-2.0, 180 MB)",
     "OpenVino",
-    ("fp32", "int8"),
+    ("fp32", "bf16", "int8"),
     _refusal,
 )

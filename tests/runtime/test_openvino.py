@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import textwrap
 from importlib.util import find_spec
@@ -15,11 +16,13 @@ import flowc
 import numpy as np
 import pytest
 from flowc import cli
+from flowc.driver.build.external import build_external
 from flowc.driver.plan import compared
 from flowc.driver.text import store
 from flowc.driver.text.check import prepare
 from flowc.model.diagnostic import Errors
 from flowc.networks.engines import engine_of
+from flowc.runtime.openvino import _flags
 from typer.testing import CliRunner
 
 from builds import HANGS, Write, build, harness, run
@@ -276,3 +279,97 @@ def test_times_are_those_of_the_engine(flow: Path, tmp_path: Path) -> None:
     profile, warnings = store.read_profile(prepare(flow, platform="two").require())
     assert profile is None
     assert "A.n" in warnings[0].message
+
+
+# -- fewer bits ------------------------------------------------------------------------------------
+bf16 = pytest.mark.skipif(
+    not {"avx512_bf16", "amx_bf16", "bf16"}.intersection(_flags().split()),
+    reason="this CPU does not compute in bf16",
+)
+
+
+@bf16
+def test_a_network_in_bf16_is_compared_by_its_noise_and_what_follows_exactly(
+    write: Write, tmp_path: Path
+) -> None:
+    # the sink's text has a digit for each place: a tolerance for numbers would not let it pass
+    python = PYTHON + "\ndef best(y): return np.argsort(y.ravel())[:8].astype(np.int64)\n"
+    text = TEXT.replace(
+        "task Take {{ in y: float32[1, 4, 8, 8]",
+        'task Best {{ in y: float32[1, 4, 8, 8]  out b: int64[8]  python "t.py:best" }}\ntask Take {{ in y: int64[8]',
+    )
+    text = text.replace("t: Take  m -> n -> t", "b: Best  t: Take  m -> n -> b -> t").replace(
+        " engine openvino", ""
+    )
+    text = text.replace(
+        'out x: float32[1, 4, 8, 8]  python "t.py:make"',
+        'out x: float32[1, 4, 8, 8]  python "t.py:Noisy"',
+    )
+    python += """
+class Noisy:
+    def __init__(self): self.random = np.random.default_rng(1)
+    def __call__(self): return self.random.standard_normal((1, 4, 8, 8)).astype(np.float32)
+"""
+    flow = write(text.format(more="precision bf16"), t_py=python)
+    _save(flow.parent / "net.onnx")
+    built = build(flow, tmp_path / "out", platform="two")
+    assert 'precision="bf16"' in (built / "main.py").read_text()
+    tested = harness(built)
+    assert tested.returncode == 0, tested.stderr
+    (db,) = re.findall(
+        r"^A\.n: ([\d.]+) dB over 20 samples, 10 dB asked for$", tested.stderr, re.MULTILINE
+    )
+    assert 30 < float(db) < 80
+    # another limit in the deployment is one that it does not keep
+    path = built / "deployment.json"
+    path.write_text(path.read_text().replace('"noise_db": 10.0', '"noise_db": 100.0'))
+    tested = harness(built)
+    assert tested.returncode != 0
+    assert f"A.n: {db} dB over 20 samples" in tested.stderr
+
+
+@bf16
+def test_a_build_says_how_near_a_network_in_bf16_is(
+    flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow.write_text(flow.read_text().replace('from "y"  }', 'from "y" precision bf16 }'))
+    words = ["build", str(flow), "--platform", "two", "--no-measure", "-o", str(flow.parent / "o")]
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 0, result.output
+    assert re.search(
+        r"`Net` in bf16 on OpenVINO: \d\d\.\d dB over 32 samples of random numbers", result.stderr
+    )
+    monkeypatch.setattr(compared, "least_db", lambda precision: 99.0)
+    monkeypatch.setattr(compared, "RULES", "of this test")
+    with pytest.raises(Errors) as raised:
+        flowc.build(flow, flow.parent / "other", platform="two", measure=False)
+    (fault,) = raised.value.diagnostics
+    assert fault.code == "F541"
+    assert "and 99 dB are asked for" in fault.message
+
+
+REFUSED = {
+    ("fp16", "core[0] engine openvino"): "in bf16 instead",
+    ("bf16", "core[0] engine onnxruntime"): "ONNX Runtime does not compute in bf16",
+    ("bf16", "gpu"): "cannot run on a gpu",
+    ("bf16", "core[0] bands 2"): "no bands of rows",
+}
+
+
+@pytest.mark.parametrize(("precision", "pin"), REFUSED)
+def test_precisions_that_are_not_there_are_refused(flow: Path, precision: str, pin: str) -> None:
+    text = flow.read_text().replace('from "y"  }', f'from "y" precision {precision} }}')
+    text = text.replace("core[1] engine openvino", pin).replace(
+        "cpu core[2]", "cpu core[2] gpu gpu"
+    )
+    flow.write_text(text)
+    (fault,) = [d for d in flowc.check(flow, platform="two").diagnostics if d.code == "F540"]
+    assert REFUSED[precision, pin] in fault.message
+    assert fault.help
+
+
+def test_a_library_for_c_says_that_it_has_no_bf16(flow: Path) -> None:
+    text = flow.read_text().replace(" engine openvino", "")
+    flow.write_text(text.replace('from "y"  }', 'from "y" precision bf16 }'))
+    made = build_external(flow, flow.parent / "lib", platform="two")
+    assert [d.code for d in made.diagnostics] == ["F608"]
