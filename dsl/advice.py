@@ -87,6 +87,7 @@ ITEMS = {
         "streams",
         "threads",
         "engine",
+        "precision",
         "process",
         "wcet",
         "buffers",

@@ -110,6 +110,7 @@ class StageDecl:
     bands: tuple[BandsDecl, ...]
     memory: Quantity | None
     engine: Word | None
+    precision: Word | None
     span: Span
 
 

@@ -360,6 +360,7 @@ def _stage(
         tuple(_bands(bands, evaluate) for bands in stage.bands),
         memory,
         stage.engine.text if stage.engine else "",
+        stage.precision.text if stage.precision else "",
     )
 
 

@@ -56,7 +56,8 @@ class PinStage:
     `graph`: kernels are recorded once and launched together; `fallback`: the GPU runs layers that
     the DLA cannot. `bands` follow each other from the front of a network; the layers behind them
     run whole. `memory` limits its weights and the buffers between its layers, in bytes. `engine` is
-    the inference engine of a network on CPUs (empty: ONNX Runtime).
+    the inference engine of a network on CPUs (empty: ONNX Runtime), `precision` the one that it
+    computes in where the text leaves it open (empty: fp32).
     """
 
     processors: tuple[str, ...]
@@ -70,6 +71,7 @@ class PinStage:
     bands: tuple[Bands, ...] = ()
     memory: int | None = None
     engine: str = ""
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,9 @@ class Placement:
     """`processors[i % n]` runs iteration i of the task; more than one means that frames run in
     parallel.
 
-    `streams`, `threads`, `process`, `graph`, `fallback`, `bands` and `engine` as in `PinStage`.
-    `buffers` is the least capacity of the task's channels in iterations (None: what the order of
-    firings needs).
+    `streams`, `threads`, `process`, `graph`, `fallback`, `bands`, `engine` and `precision` as in
+    `PinStage`. `buffers` is the least capacity of the task's channels in iterations (None: what the
+    order of firings needs).
     """
 
     task: str
@@ -111,6 +113,7 @@ class Placement:
     fallback: bool = False
     bands: tuple[Bands, ...] = ()
     engine: str = ""
+    precision: str = ""
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -132,6 +135,7 @@ class StagePlan:
     predicted_ns: _Ns = 0.0
     bands: tuple[Bands, ...] = ()
     engine: str = ""
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,16 @@ class ClockPin:
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     """A plan as if the user had written it."""
     stages = tuple(
-        PinStage(s.processors, s.until, s.streams, span, s.threads, bands=s.bands, engine=s.engine)
+        PinStage(
+            s.processors,
+            s.until,
+            s.streams,
+            span,
+            s.threads,
+            bands=s.bands,
+            engine=s.engine,
+            precision=s.precision,
+        )
         for s in plan.stages
     )
     return Pin(
@@ -171,7 +184,15 @@ def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
 def as_plan(pin: Pin) -> NetworkPlan:
     """Inverse of `as_pin`, except for times."""
     stages = tuple(
-        StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands, engine=s.engine)
+        StagePlan(
+            s.processors,
+            s.until,
+            s.streams,
+            s.threads,
+            bands=s.bands,
+            engine=s.engine,
+            precision=s.precision,
+        )
         for s in pin.stages
     )
     return NetworkPlan(pin.task, stages, pin.buffers, pin.pre, pin.post, pin.adapt)
@@ -191,6 +212,7 @@ def as_placement(pin: Pin) -> Placement:
         s.fallback,
         s.bands,
         s.engine,
+        s.precision,
     )
 
 
@@ -221,6 +243,8 @@ def in_words(plan: NetworkPlan) -> str:
             words.append(f"threads {stage.threads}")
         if stage.engine:
             words.append(f"engine {stage.engine}")
+        if stage.precision:
+            words.append(f"precision {stage.precision}")
         words += [bands_in_words(bands) for bands in stage.bands]
         stages.append(" ".join(words))
     words = [" | ".join(stages)]
@@ -241,6 +265,7 @@ def _placement_in_words(placement: Placement) -> str:
         f"streams {placement.streams}": placement.streams > 1,
         f"threads {placement.threads}": placement.threads > 1,
         f"engine {placement.engine}": bool(placement.engine),
+        f"precision {placement.precision}": bool(placement.precision),
         "process": placement.process,
         "graph": placement.graph,
         "fallback gpu": placement.fallback,

@@ -110,6 +110,11 @@ class ProfileEntry:
     engine: str = ""
 
     @property
+    def on_engine(self) -> tuple[str, str]:
+        """The engine, and the precision there; empty on ONNX Runtime, where the content tells."""
+        return (self.engine, self.precision) if self.engine else ("", "")
+
+    @property
     def expected_ns(self) -> int:
         """Mean time of a firing, where those without tokens take none."""
         return self.mean_ns if self.fired is None else round(self.mean_ns * self.fired)
@@ -145,15 +150,15 @@ class Profile:
         """With entries of another profile for tasks that this one lacks, and its layers, arenas and
         bands for unchanged tasks.
         """
-        own = {(e.processor, e.engine, e.subject) for e in self.entries}
-        known: dict[tuple[str, str, str], list[ProfileEntry]] = {}
+        own = {(e.processor, e.on_engine, e.subject) for e in self.entries}
+        known: dict[tuple[object, ...], list[ProfileEntry]] = {}
         for e in other.entries:
-            known.setdefault((e.processor, e.engine, e.content_hash), []).append(e)
+            known.setdefault((e.processor, e.on_engine, e.content_hash), []).append(e)
         entries = [
-            reduce(_with, known.get((e.processor, e.engine, e.content_hash), []), e)
+            reduce(_with, known.get((e.processor, e.on_engine, e.content_hash), []), e)
             for e in self.entries
         ]
-        kept = (e for e in other.entries if (e.processor, e.engine, e.subject) not in own)
+        kept = (e for e in other.entries if (e.processor, e.on_engine, e.subject) not in own)
         firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
         change_ns = other.change_ns if self.change_ns is None else self.change_ns
         transfers = self.transfers or other.transfers
@@ -165,10 +170,10 @@ class Profile:
             change_ns=change_ns,
         )
 
-    def on_engines(self, engines: Mapping[str, str]) -> Profile:
-        """Only the times of networks on these engines, by task: on ONNX Runtime where none is
-        named."""
-        entries = tuple(e for e in self.entries if e.engine == engines.get(e.subject, ""))
+    def on_engines(self, engines: Mapping[str, tuple[str, str]]) -> Profile:
+        """Only the times of networks on these engines with their precisions, by task: on ONNX
+        Runtime where none is named."""
+        entries = tuple(e for e in self.entries if e.on_engine == engines.get(e.subject, ("", "")))
         return replace(self, entries=entries)
 
     def to_json(self) -> str:

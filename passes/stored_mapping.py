@@ -39,6 +39,7 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
     ]
     shares = [(a.name, a.share) for a in system.apps if a.share is not None]
     shape += [(name, share.part, share.period_ns) for name, share in shares]
+    shape += _tolerances(system)
     others: list[System] = []
     about: tuple[object, ...] = (pins, shape, platform.processors)
     if system.scenario is not None:
@@ -146,6 +147,7 @@ def _pins(system: System, platform: str, mapping: Mapping) -> Iterator[Pin]:
                 place.fallback,
                 place.bands,
                 engine=place.engine,
+                precision=place.precision,
             )
             yield Pin(platform, place.task, (stage,), None, place.buffers, span)
 
@@ -194,6 +196,14 @@ def _bands(stage: PinStage) -> tuple[object, ...]:
     return (stage.bands,) if stage.bands else ()
 
 
+def _tolerances(system: System) -> Iterator[object]:
+    """How near networks have to be to 32 bits whose precision a mapping may choose."""
+    for task in tasks_of(system).values():
+        if task.network is not None and task.network.any_precision:
+            yield task.name, task.network.within_db
+
+
 def _engine(stage: PinStage) -> tuple[object, ...]:
-    """The part of an engine in an identity: empty where none is named, for the same reason."""
-    return (stage.engine,) if stage.engine else ()
+    """The part of an engine and a precision in an identity: empty where none is named, for the same
+    reason."""
+    return (stage.engine, stage.precision) if stage.engine or stage.precision else ()

@@ -15,6 +15,9 @@ from ..model.system import System
 from ..networks.engines import ENGINES, Engine, engine_of
 from .fitness import Reason
 
+#: What pins and mappings may choose where the text leaves the precision open.
+CHOICES = ("fp32", "bf16")
+
 
 def engine_for(network: Network, named: str = "") -> Engine:
     """The engine of a network on CPUs: the one that its pin names, else the first one that computes
@@ -42,6 +45,16 @@ def engines_in(system: System, platform: Platform) -> dict[str, str]:
     return engines
 
 
+def runs_in(system: System, platform: Platform) -> dict[str, tuple[str, str]]:
+    """The same with the precisions of these networks."""
+    engines = engines_in(system, platform)
+    return {
+        task.name: (engines[task.name], task.network.precision)
+        for task in all_tasks(system.apps)
+        if task.network is not None and task.name in engines
+    }
+
+
 def _kinds(stage: PinStage, platform: Platform) -> set[str]:
     return {platform.pool_of(p).kind for p in stage.processors if p in platform.processors}
 
@@ -50,9 +63,10 @@ def unfit_inference(task: Task, stage: PinStage, kinds: Collection[str]) -> Reas
     """The reason why a task cannot run on the engine of its pin."""
     network = task.network
     if network is None:
-        if not stage.engine:
+        if not (stage.engine or stage.precision):
             return None
-        return "F540", f"`{task.name}` is no network: it has no engine", "leave `engine` out"
+        word = "engine" if stage.engine else "precision"
+        return "F540", f"`{task.name}` is no network: it has no {word}", f"leave `{word}` out"
     if set(kinds) != {"cpu"}:
         if not stage.engine:
             return None
@@ -63,6 +77,10 @@ def unfit_inference(task: Task, stage: PinStage, kinds: Collection[str]) -> Reas
     except LookupError:
         names = one_of(e.name for e in ENGINES)
         return "F540", f"there is no engine `{stage.engine}`", f"engines of CPUs are {names}"
+    if stage.precision:
+        unfit = _unfit_choice(task, network, stage)
+        if unfit is not None:
+            return unfit
     if network.precision not in engine.precisions:
         return _unfit_precision(task, network, engine)
     if engine is ENGINES[0]:
@@ -89,6 +107,17 @@ def unfit_unpinned(system: System, platform: Platform) -> tuple[Diagnostic, ...]
             code, message, help_text = reason
             faults[task.definition] = Diagnostic(code, message, task.span, help=help_text)
     return tuple(faults.values())
+
+
+def _unfit_choice(task: Task, network: Network, stage: PinStage) -> Reason | None:
+    """A precision in a pin that the text does not leave open."""
+    if stage.precision not in CHOICES:
+        message = f"`{task.name}`: a pin cannot choose `precision {stage.precision}`"
+        return "F540", message, f"it can choose {one_of(CHOICES)}"
+    if stage.precision == CHOICES[0] or network.any_precision:
+        return None
+    message = f"`{task.name}`: `precision {stage.precision}` would be less exact than the text says"
+    return "F540", message, "write `precision any within 25 dB` in the network"
 
 
 def _unfit_precision(task: Task, network: Network, engine: Engine) -> Reason:

@@ -80,6 +80,7 @@ def _placement(pin: Pin) -> Placement:
         stage.fallback,
         stage.bands,
         stage.engine,
+        stage.precision,
     )
 
 

@@ -88,7 +88,7 @@ def _make(task: Task, site: CodeSite) -> OpenVinoCode | None:
         network.external,
         None if known is None else known.weights,
         network.precision,
-        least_db(network.precision),
+        least_db(network),
     )
 
 

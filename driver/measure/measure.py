@@ -266,7 +266,7 @@ def with_layers(
         task = tasks.get(entry.subject)
         if task is None or task.network is None or not may_be_cut(task):
             continue
-        if entry.processor != "cpu" or entry.layers:
+        if entry.processor != "cpu" or entry.layers or entry.engine:
             continue
         same = _same_with_layers(profile, entry)
         if same is None:

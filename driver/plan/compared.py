@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from ...model.diagnostic import Diagnostic
 from ...model.files import KEPT, make_folders, read_bytes, replace_file, scratch
 from ...model.json_reader import parse, read
 from ...networks.engines import Engine, engine_of
-from ...networks.engines.tolerance import ATOL, RTOL, least_db
+from ...networks.engines.tolerance import ATOL, LEAST_DB, RTOL, least_db
 from ...networks.onnx.interface import Border, NetworkError
 from ...networks.quantization.calibration import calibration
 from ...targets.inference import engines_in
@@ -30,8 +31,13 @@ from ..text.check import Valid
 if TYPE_CHECKING:
     import numpy as np
 
+    from ...runtime.code import Code
+
 #: Changes when the same network would be judged differently.
 RULES = 2
+RANDOM, SOURCE = "of random numbers", "of its source"
+#: Inputs of firings.
+Samples = list[list["np.ndarray"]]
 #: So many samples are compared, if there are as many: in 32 bits, and in fewer, where a ratio has
 #: to settle.
 SAMPLES, MORE_SAMPLES = 8, 32
@@ -75,7 +81,7 @@ def compared(valid: Valid) -> list[Compared]:
         if task is not None and task.network is not None:
             key = task.network.content_hash, engine, task.network.precision
             if key not in found:
-                found[key] = _of_task(task, task.network, engine_of(engine), valid)
+                found[key] = compared_on(task, engine_of(engine), valid)
     return list(found.values())
 
 
@@ -92,14 +98,21 @@ def engine_faults(valid: Valid) -> list[Diagnostic]:
     return faults
 
 
-def _of_task(task: Task, network: Network, engine: Engine, valid: Valid) -> Compared:
-    """The comparison of a network; it is kept beside the text."""
+def compared_on(task: Task, engine: Engine, valid: Valid, data: Samples | None = None) -> Compared:
+    """The comparison of a task's network, on `data` of its application if there are some, else on
+    its calibration files or random numbers. It is kept beside the text.
+
+    What was found on data of the application counts where there are none.
+    """
+    network = task.network
+    assert network is not None
     beside = Path(valid.system.path).parent
+    on_data = beside / KEPT / f"engine-{_key(network, engine, SOURCE)}.json"
     place = beside / KEPT / f"engine-{_key(network, engine)}.json"
-    try:
-        kept = read(_Kept, parse(read_bytes(place)))
-    except (OSError, ValueError):
-        kept = _compared(network, engine)
+    kept = _read(on_data) or (_read(place) if data is None else None)
+    if kept is None:
+        kept = _compared(network, engine, data)
+        place = place if data is None else on_data
         with suppress(OSError):  # then it is compared again
             make_folders(beside, Path(KEPT))
             replace_file(place, json.dumps(asdict(kept)).encode())
@@ -107,37 +120,37 @@ def _of_task(task: Task, network: Network, engine: Engine, valid: Valid) -> Comp
     return Compared(*about, kept.figure, kept.code, kept.reason)
 
 
-def _key(network: Network, engine: Engine) -> str:
+def _read(place: Path) -> _Kept | None:
+    try:
+        return read(_Kept, parse(read_bytes(place)))
+    except (OSError, ValueError):
+        return None
+
+
+def _key(network: Network, engine: Engine, source: str = "") -> str:
     """A hash over all that the comparison depends on."""
     shapes = [(t.name, str(t.type)) for t in (*network.inputs, *network.outputs)]
-    data = None if network.calibrate is None else network.calibrate.text
+    data = source if network.calibrate is None else network.calibrate.text
     words = (RULES, engine.name, engine.version, version_of("onnxruntime"), processor_name())
-    about = (network.content_hash, network.precision, shapes, data, MORE_SAMPLES)
+    about = (network.content_hash, network.precision, network.within_db, shapes, data)
     return hashlib.sha256(repr((*words, *about)).encode()).hexdigest()[:16]
 
 
-def _compared(network: Network, engine: Engine) -> _Kept:
+def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
     """Run both on the same data."""
-    from ... import runtime
-    from ...runtime.code import Network as Reference
     from ...runtime.noise import Noise
-    from ...runtime.tokens import Port, TaskError
+    from ...runtime.tokens import TaskError
 
-    names = [t.name for t in network.inputs], [t.name for t in network.outputs]
-    ports = [
-        [Port(t.name, t.type.dtype, t.type.shape) for t in side]
-        for side in (network.inputs, network.outputs)
-    ]
-    least = least_db(network.precision)
-    samples, source = _samples(network, SAMPLES if least is None else MORE_SAMPLES)
+    least = least_db(network)
+    if data:
+        samples, source = data, SOURCE
+    else:
+        samples, source = samples_of(network, SAMPLES if least is None else MORE_SAMPLES)
+    if least is not None and source == RANDOM:
+        least = min(least, LEAST_DB)  # the limit of the text is for data of the network
     noise, name = Noise(), f"{engine.title} {engine.version}"
-    with scratch(None, "flowc-engine-") as home:
-        file = _placed(network, home)
-        reference = Reference(file, *names)
-        other = getattr(runtime, engine.word)(file, *names, precision=network.precision)
-        try:
-            for code in (reference, other):
-                code.open(str(home), *ports)
+    try:
+        with opened(network, engine) as (reference, other):
             for number, sample in enumerate(samples):
                 wanted, made = reference.fire(sample, number), other.fire(sample, number)
                 noise.add(wanted, made)
@@ -146,11 +159,8 @@ def _compared(network: Network, engine: Engine) -> _Kept:
                     if reason:
                         where = f"{name} gives another `{tensor.name}` than ONNX Runtime"
                         return _Kept(code="F541", reason=f"{where}: {reason}")
-        except TaskError as error:
-            return _Kept(code="F540", reason=str(error))
-        finally:
-            reference.close()
-            other.close()
+    except TaskError as error:
+        return _Kept(code="F540", reason=str(error))
     if least is None:
         return _Kept()
     figure = f"{noise} {source}"
@@ -158,6 +168,30 @@ def _compared(network: Network, engine: Engine) -> _Kept:
         return _Kept(figure)
     reason = f"{name} in {network.precision}: {figure}, and {least:g} dB are asked for"
     return _Kept(figure, "F541", reason)
+
+
+@contextmanager
+def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
+    """The network as programs run it, on ONNX Runtime and on another engine. Raises TaskError."""
+    from ... import runtime
+    from ...runtime.tokens import Port
+
+    names = [t.name for t in network.inputs], [t.name for t in network.outputs]
+    ports = [
+        [Port(t.name, t.type.dtype, t.type.shape) for t in side]
+        for side in (network.inputs, network.outputs)
+    ]
+    with scratch(None, "flowc-engine-") as home:
+        file = _placed(network, home)
+        reference = runtime.Network(file, *names)
+        other = getattr(runtime, engine.word)(file, *names, precision=network.precision)
+        try:
+            for code in (reference, other):
+                code.open(str(home), *ports)
+            yield reference, other
+        finally:
+            reference.close()
+            other.close()
 
 
 def _placed(network: Network, home: Path) -> str:
@@ -176,7 +210,7 @@ def _placed(network: Network, home: Path) -> str:
     return file
 
 
-def _samples(network: Network, most: int) -> tuple[list[list[np.ndarray]], str]:
+def samples_of(network: Network, most: int) -> tuple[list[list[np.ndarray]], str]:
     """Data for the inputs, and what it is: the network's calibration files, else random numbers."""
     import numpy as np
 
@@ -190,7 +224,7 @@ def _samples(network: Network, most: int) -> tuple[list[list[np.ndarray]], str]:
     kept = [
         [_drawn(t.type.dtype, t.type.shape, random) for t in network.inputs] for _ in range(most)
     ]
-    return kept, "of random numbers"
+    return kept, RANDOM
 
 
 def _drawn(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:

@@ -95,7 +95,14 @@ def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[s
     for p in mapping.placements:
         if p.task in spans:
             stage = PinStage(
-                p.processors, None, p.streams, spans[p.task], p.threads, p.process, engine=p.engine
+                p.processors,
+                None,
+                p.streams,
+                spans[p.task],
+                p.threads,
+                p.process,
+                engine=p.engine,
+                precision=p.precision,
             )
             pins.setdefault(
                 p.task, Pin(platform.name, p.task, (stage,), None, p.buffers, spans[p.task])
@@ -206,6 +213,9 @@ class _App:
                 self._fault(f"JEDI has no `threads {stage.threads}`", stage.span, help_text)
             if stage.engine:
                 self._fault(f"JEDI has no `engine {stage.engine}`", stage.span, "leave it out")
+            if stage.precision:
+                word = f"precision {stage.precision}"
+                self._fault(f"JEDI has no `{word}` of a stage", stage.span, "leave it out")
             if stage.process:
                 self._fault("JEDI has no `process`", stage.span, "leave it out")
 

@@ -83,6 +83,7 @@ def sketch(problem: Problem, plans: Iterable[NetworkPlan]) -> Problem:
                 False,
                 plan.buffers,
                 engine=stage.engine,
+                precision=stage.precision,
             )
     kept = tuple(apps[a.name] for a in problem.apps)
     return replace(problem, apps=kept, pins=pins, firing_ns=times, repetition=repetition)

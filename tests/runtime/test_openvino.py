@@ -20,12 +20,13 @@ from flowc.driver.build.external import build_external
 from flowc.driver.plan import compared
 from flowc.driver.text import store
 from flowc.driver.text.check import prepare
-from flowc.model.diagnostic import Errors
+from flowc.model.diagnostic import Diagnostic, Errors
+from flowc.model.mapping import as_text
 from flowc.networks.engines import engine_of
 from flowc.runtime.openvino import _flags
 from typer.testing import CliRunner
 
-from builds import HANGS, Write, build, harness, run
+from builds import HANGS, Write, build, harness, placed, run
 from forks import PROGRAM, forks
 from models import N, save, weights
 
@@ -339,7 +340,8 @@ def test_a_build_says_how_near_a_network_in_bf16_is(
     assert re.search(
         r"`Net` in bf16 on OpenVINO: \d\d\.\d dB over 32 samples of random numbers", result.stderr
     )
-    monkeypatch.setattr(compared, "least_db", lambda precision: 99.0)
+    monkeypatch.setattr(compared, "least_db", lambda network: 99.0)
+    monkeypatch.setattr(compared, "LEAST_DB", 99.0)
     monkeypatch.setattr(compared, "RULES", "of this test")
     with pytest.raises(Errors) as raised:
         flowc.build(flow, flow.parent / "other", platform="two", measure=False)
@@ -366,6 +368,45 @@ def test_precisions_that_are_not_there_are_refused(flow: Path, precision: str, p
     (fault,) = [d for d in flowc.check(flow, platform="two").diagnostics if d.code == "F540"]
     assert REFUSED[precision, pin] in fault.message
     assert fault.help
+
+
+ANY = 'from "y" precision any within 20 dB }'
+
+
+@bf16
+def test_a_pin_chooses_the_precision_that_the_text_leaves_open(flow: Path, tmp_path: Path) -> None:
+    text = flow.read_text().replace('from "y"  }', ANY)
+    flow.write_text(text.replace(" engine openvino", ""))
+    plain = build(flow, tmp_path / "plain", platform="two")
+    assert "OpenVino" not in (plain / "main.py").read_text()
+    flow.write_text(text.replace(" engine openvino", " precision bf16"))
+    built = build(flow, tmp_path / "out", platform="two")
+    assert 'precision="bf16"' in (built / "main.py").read_text()
+    assert '"noise_db": 20.0' in (built / "deployment.json").read_text()
+    pin = as_text("two", placed(prepare(flow, platform="two").require(), None).placements, ())
+    assert "A.n -> core[1] precision bf16" in pin
+
+
+@pytest.mark.parametrize(
+    ("wish", "pin", "said"),
+    [
+        ("", "precision bf16", "would be less exact than the text says"),
+        ("precision any within 20 dB", "precision int8", "a pin cannot choose `precision int8`"),
+    ],
+)
+def test_a_pin_does_not_choose_what_the_text_does_not_leave_open(
+    flow: Path, wish: str, pin: str, said: str
+) -> None:
+    text = flow.read_text().replace('from "y"  }', f'from "y" {wish} }}')
+    flow.write_text(text.replace("engine openvino", pin))
+    (fault,) = flow_faults(flow)
+    assert fault.code == "F540"
+    assert said in fault.message
+
+
+def flow_faults(flow: Path) -> list[Diagnostic]:
+    """The errors of a text."""
+    return [d for d in flowc.check(flow, platform="two").diagnostics if d.severity == "error"]
 
 
 def test_a_library_for_c_says_that_it_has_no_bf16(flow: Path) -> None:

@@ -242,6 +242,8 @@ def _wishes(place: Placement, pin: Pin | None) -> Iterator[str]:
         yield "threads"
     if place.engine:
         yield "engine"
+    if place.precision:
+        yield "precision"
     if place.process:
         yield "process"
     if place.graph:
