@@ -137,6 +137,8 @@ class _Judge:
         data = None
         if own and network.calibrate is None:
             data = self._data().get(task.name)
+            if not data:
+                return f"{name} not: the application gave no data to compare on"
         near = compared_on(with_it, engine, self._valid, data)
         if near.code:
             return f"{name} not: {near.reason}"

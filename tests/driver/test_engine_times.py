@@ -137,3 +137,12 @@ def test_recorded_inputs_are_those_of_the_network(mapped: Callable[..., Answer])
     assert len(recorded["A.n"]) == len(wanted) == compared.MORE_SAMPLES
     for (mine,), its in zip(recorded["A.n"], wanted, strict=True):
         assert np.array_equal(mine, its)
+
+
+def test_an_application_without_data_keeps_its_precision(
+    mapped: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_times, "recorded_inputs", lambda valid, names: {})
+    answer = mapped("precision any within 20 dB", {"fp32": 1.0, "bf16": 0.5})
+    assert engines(answer) == {("", "")}
+    assert any("the application gave no data to compare on" in line for line in answer.mapping.why)
