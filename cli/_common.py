@@ -190,8 +190,10 @@ def refuse_existing(target: Path, force: bool) -> None:
 
 
 def show_built(built: Built) -> None:
-    """Report the diagnostics of a build."""
+    """Report the diagnostics of a build, and how near networks in fewer bits are."""
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    for one in built.compared:
+        say(f"flowc: {one}")
 
 
 def show_folder(made: Folder, as_json: bool) -> int:

@@ -60,6 +60,7 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
         found.append(_planned(mapping.memory))
     if mapped.evidence is None and not isinstance(mapped.valid, ValidScenario):
         found += in_8_bits(mapped.valid.losses)
+    found += [] if explain else [folded(words, 2) for words in mapped.engines]
     return "\n".join([*found, *("\n" + reason for reason in reasons)])
 
 
@@ -159,6 +160,8 @@ def document(mapped: Answer) -> dict[str, Any]:
     """As in docs/json.md: shares of processors, places of tasks, stages of networks, contestants,
     effort."""
     found = _document(mapped)
+    if mapped.engines:
+        found["engines"] = list(mapped.engines)
     if mapped.lists:
         found["lists"] = [asdict(counted) for counted in mapped.lists]
     return found
@@ -215,6 +218,8 @@ def _stages(plan: NetworkPlan) -> list[dict[str, Any]]:
                 "replicas": len(stage.processors),
                 "streams": stage.streams,
                 "threads": stage.threads,
+                "engine": stage.engine or None,
+                "precision": stage.precision or None,
                 "bands": [asdict(bands) for bands in stage.bands],
                 "predicted_ns": round(stage.predicted_ns),
             }

@@ -162,6 +162,7 @@ def _document_of_program(built: Built) -> dict[str, Any]:
         "fresh": built.fresh,
         "search": built.mapping.search,
         "losses": _losses(built.losses),
+        "compared": [asdict(one) for one in built.compared],
         "tasks": {p.task: list(p.processors) for p in built.mapping.placements},
         "times": built.times,
         "predicted_period_ns": _predicted(built),

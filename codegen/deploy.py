@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
+from ..targets.inference import engine_for
 from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
 from .memory import planned
@@ -229,9 +230,13 @@ class _Build:
         return made
 
     def _site(self, task: Task, made: _Tasks, batch: int) -> CodeSite:
+        place = self.placement[task.name]
+        kind = self.platform.pool_of(place.processors[0]).kind
+        if task.network is not None and kind == "cpu":
+            place = replace(place, engine=engine_for(task.network, place.engine).name)
         return CodeSite(
             self.platform,
-            self.placement[task.name],
+            place,
             made.sources,
             self.helpers,
             made.c_tasks,
@@ -306,10 +311,14 @@ def _port(port: Port, task: Task) -> DeployedPort:
     return DeployedPort(port.name, type_.dtype, type_.shape, *given, type_.bounded)
 
 
-def sequential(system: System, platform: Platform) -> Mapping:
-    """The deployment with everything on the first CPU: for measuring."""
+def sequential(system: System, platform: Platform, engines: MappingABC[str, str] = {}) -> Mapping:
+    """The deployment with everything on the first CPU, for measuring: networks on these `engines`,
+    by task."""
     pool = next(pool for pool in platform.pools if pool.kind == "cpu" and pool.processors)
     placements = []
     for app in system.apps:
-        placements += [Placement(t.name, (pool.processors[0],)) for t in app.tasks]
+        placements += [
+            Placement(t.name, (pool.processors[0],), engine=engines.get(t.name, ""))
+            for t in app.tasks
+        ]
     return Mapping(platform.name, tuple(placements), (), "none")

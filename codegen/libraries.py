@@ -9,6 +9,7 @@ from ..machines.whoami import version_of
 
 #: The oldest version with which programs run, the same as flowc's own.
 LEAST_ONNXRUNTIME = "1.17"
+LEAST_OPENVINO = "2025.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,20 @@ def onnxruntime_gpu() -> Library:
     return Library("onnxruntime-gpu", _from_pip("onnxruntime-gpu"), includes="onnxruntime")
 
 
-def _from_pip(name: str) -> tuple[str, ...]:
+def openvino() -> Library:
+    """OpenVINO, and ONNX Runtime, with which the harness compares it."""
+    lines = (*_from_pip("openvino", LEAST_OPENVINO), *_from_pip("onnxruntime"))
+    return Library("openvino", lines, includes="onnxruntime")
+
+
+def _from_pip(name: str, least: str = LEAST_ONNXRUNTIME) -> tuple[str, ...]:
     """The version is that of this machine, if Python is at least as new as here."""
     version = version_of(name)
     if version is None:
-        return (f"{name}>={LEAST_ONNXRUNTIME}",)
+        return (f"{name}>={least}",)
     return (
         f'{name}=={version}; python_version >= "3.11"',
-        f'{name}>={LEAST_ONNXRUNTIME}; python_version < "3.11"',
+        f'{name}>={least}; python_version < "3.11"',
     )
 
 

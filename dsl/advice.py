@@ -88,6 +88,8 @@ ITEMS = {
         "memory",
         "streams",
         "threads",
+        "engine",
+        "precision",
         "process",
         "wcet",
         "buffers",

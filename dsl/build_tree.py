@@ -258,8 +258,11 @@ class TreeBuilder:
         direction = _direction(word)
         return s.NetPort(direction, name, kind, value, names, sizes, wrap_kind, code, span)
 
-    def precision(self, span: Span, name: Token) -> s.SettingDecl:
-        return s.SettingDecl("precision", self._word(name), span)
+    def precision(
+        self, span: Span, name: Token, within: s.Expr | None, unit: Token | None
+    ) -> s.SettingDecl:
+        most = None if within is None or unit is None else self._quantity(within, unit)
+        return s.SettingDecl("precision", self._word(name), span, most)
 
     def calibrate(self, span: Span, text: Token) -> s.SettingDecl:
         return s.SettingDecl("calibrate", self._text(text), span)
@@ -482,6 +485,12 @@ class TreeBuilder:
     def threads(self, span: Span, count: s.Expr) -> tuple[str, Any]:
         return "threads", count
 
+    def engine(self, span: Span, name: Token) -> tuple[str, Any]:
+        return "engine", self._word(name)
+
+    def stage_precision(self, span: Span, name: Token) -> tuple[str, Any]:
+        return "precision", self._word(name)
+
     def process(self, span: Span) -> tuple[str, Any]:
         return "process", True
 
@@ -504,6 +513,8 @@ class TreeBuilder:
             options.get("fallback"),
             tuple(c[1] for c in children if isinstance(c, tuple) and c[0] == "bands"),
             options.get("memory"),
+            options.get("engine"),
+            options.get("precision"),
             span,
         )
 

@@ -37,6 +37,7 @@ UNITS: dict[str, dict[str, Fraction]] = {
         "W": Fraction(1),
         "kW": Fraction(1000),
     },
+    "ratio": {"dB": Fraction(1)},
     "memory": {
         "B": Fraction(1),
         "kB": Fraction(10**3),

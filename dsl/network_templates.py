@@ -32,7 +32,10 @@ from .network_sizes import sized
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
-PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+#: The word for whichever precision is near enough, and those of which one can say how near.
+ANY = "any"
+JUDGED = (ANY, "bf16")
 #: Operators of a network that a message names.
 MOST_NAMED = 4
 #: The word for code in front of an input, and behind an output.
@@ -56,6 +59,7 @@ class _Clauses:
     settings: dict[str, s.SettingDecl]
     batch: int | None
     precision: str
+    within_db: float | None
     library: str
 
     @property
@@ -148,6 +152,7 @@ class NetworkBuilder:
             settings,
             batch,
             precision,
+            self._within(settings),
             self._library(settings),
         )
         place = self._place(clauses)
@@ -193,10 +198,29 @@ class NetworkBuilder:
         if setting is None or not isinstance(setting.value, s.Word):
             return "fp32"
         word = setting.value
+        if word.text == ANY:
+            if setting.within is None:
+                help_text = "say how near it has to be: `precision any within 25 dB`"
+                self._context.fault("F105", "`any` has no limit", word.span, help=help_text)
+            return "fp32"
         if word.text not in PRECISIONS:
             help_text = did_you_mean(word.text, PRECISIONS) or f"use {one_of(PRECISIONS)}"
             self._context.fault("F105", f"`{word.text}` is no precision", word.span, help=help_text)
         return word.text
+
+    def _within(self, settings: dict[str, s.SettingDecl]) -> float | None:
+        """The least signal-to-noise ratio, in dB; None without one, and after a fault."""
+        setting = settings.get("precision")
+        if setting is None or setting.within is None or not isinstance(setting.value, s.Word):
+            return None
+        if setting.value.text not in JUDGED:
+            message = f"`within` is not for `{setting.value.text}`"
+            help_text = f"it is for {one_of(JUDGED)}"
+            self._context.fault("F105", message, setting.within.unit.span, help=help_text)
+            return None
+        amount, unit = setting.within.amount, setting.within.unit
+        least = self._evaluate.quantity(amount, unit, "ratio", "a signal-to-noise ratio", {})
+        return None if least is None else float(least)
 
     def _library(self, settings: dict[str, s.SettingDecl]) -> str:
         """The path of the library of operators; empty without one, and after a fault."""
@@ -464,6 +488,8 @@ class NetworkBuilder:
             unread=tuple(border.name for border in unread if border.carried),
             one_piece=_why_in_one_piece(interface),
             library=clauses.library,
+            within_db=clauses.within_db,
+            any_precision=_is_any(clauses.settings),
         )
         made = template.template(network)
         return sized(made, clauses.declaration, self._context) if made.varies else made
@@ -577,6 +603,12 @@ class NetworkBuilder:
     def fault(self, code: str, message: str, span: Span, help: str = "") -> None:
         """Report through the shared context."""
         self._context.fault(code, message, span, help=help)
+
+
+def _is_any(settings: dict[str, s.SettingDecl]) -> bool:
+    """May a mapping choose the precision?"""
+    value = settings["precision"].value if "precision" in settings else None
+    return isinstance(value, s.Word) and value.text == ANY
 
 
 def _why_in_one_piece(interface: NetworkInterface) -> str:

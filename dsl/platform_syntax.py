@@ -109,6 +109,8 @@ class StageDecl:
     fallback: Word | None
     bands: tuple[BandsDecl, ...]
     memory: Quantity | None
+    engine: Word | None
+    precision: Word | None
     span: Span
 
 

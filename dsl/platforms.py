@@ -359,6 +359,8 @@ def _stage(
         stage.fallback is not None,
         tuple(_bands(bands, evaluate) for bands in stage.bands),
         memory,
+        stage.engine.text if stage.engine else "",
+        stage.precision.text if stage.precision else "",
     )
 
 

@@ -201,11 +201,12 @@ class NetPort:
 
 @dataclass(frozen=True, slots=True)
 class SettingDecl:
-    """`precision NAME`, `calibrate "..."`, `batch N`, `library "..."` of a network."""
+    """`precision NAME within 25 dB`, `calibrate "..."`, `batch N`, `library "..."` of a network."""
 
     key: str
     value: Word | Expr
     span: Span
+    within: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)

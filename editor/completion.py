@@ -20,7 +20,7 @@ from ..dsl.best import BEST
 from ..dsl.components import PARAMETER_TYPES
 from ..dsl.index import Symbol
 from ..dsl.load import SHIPPED
-from ..dsl.network_templates import PRECISIONS
+from ..dsl.network_templates import ANY, PRECISIONS
 from ..dsl.parse import OPENING_WORDS, expected_behind, tokens_and_comments
 from ..dsl.task_code import LANGUAGES
 from ..dsl.template import beside
@@ -236,7 +236,7 @@ def _port(place: _Place) -> Iterator[Offer]:
         else:
             yield from _types(place)
     elif place.kind() == "PRECISION":
-        yield from (Offer(name, Kind.EnumMember) for name in PRECISIONS)
+        yield from (Offer(name, Kind.EnumMember) for name in (*PRECISIONS, ANY))
     elif place.kind() == "ON":
         yield from (Offer(name, Kind.EnumMember) for name in (*KINDS, "error"))
     elif place.kind() in _EXPRESSION or place.in_parentheses is not None:

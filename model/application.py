@@ -192,7 +192,8 @@ class Network:
     has no file: a stage or an exit that was cut from `cut_from`. `moving` is set for a stage whose
     cut may move at run time, `segments` for a network that shares parts with others. `one_piece`
     says why it cannot be cut, converted, or run on anything but a CPU (empty: it can); `library` is
-    the file with its own operators, if any.
+    the file with its own operators, if any. In fewer than 32 bits its results have to have a
+    signal-to-noise ratio of `within_db`; with `any_precision` a mapping may choose the precision.
     """
 
     definition: str
@@ -213,6 +214,8 @@ class Network:
     segments: Segments | None = field(default=None, repr=False)
     one_piece: str = ""
     library: str = ""
+    within_db: float | None = None
+    any_precision: bool = False
 
     @property
     def cuttable(self) -> bool:

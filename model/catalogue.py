@@ -357,6 +357,14 @@ CODES: dict[str, tuple[str, str]] = {
         "there is no such objective",
         "`--objective` takes a list of objectives, the most important one first. Which ones exist depends on whether all apps have periods: see docs/mapping.md.",
     ),
+    "F540": (
+        "a network cannot run on that engine",
+        "`engine` behind a pin is for networks on CPUs. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32: networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
+    ),
+    "F541": (
+        "an engine gives other results",
+        "Before a network is built for another engine than ONNX Runtime, both run it on the same data, and their results are compared.",
+    ),
     "F507": (
         "a network cannot be cut there",
         "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor.",
@@ -420,7 +428,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F615": (
         "an extra is not installed",
-        "Plots need matplotlib (the extra `plots`), exact and genetic searches need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. The language server needs pygls (`editor`), a program on several machines pyzmq (`machines`). The rest works without them.",
+        "Plots need matplotlib (the extra `plots`), exact and genetic searches need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. The language server needs pygls (`editor`), networks with `engine openvino` OpenVINO (`openvino`), a program on several machines pyzmq (`machines`). The rest works without them.",
     ),
     "F616": (
         "a blocking source is not declared `live`",

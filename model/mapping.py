@@ -18,6 +18,8 @@ MAPPING_VERSION = 1
 MOST_POINTS = 500
 #: Limits of pins and mappings: larger values are mistakes, and each item would be created.
 MOST_STREAMS, MOST_THREADS, MOST_BUFFERS, MOST_ROWS = 256, 1024, 10_000, 100_000
+#: The engine of networks on CPUs that no pin gives another one.
+DEFAULT_ENGINE = "onnxruntime"
 _Processors = Annotated[tuple[str, ...], Between(1, MOST_THREADS)]
 _Streams = Annotated[int, Between(1, MOST_STREAMS)]
 _Threads = Annotated[int, Between(1, MOST_THREADS)]
@@ -53,7 +55,9 @@ class PinStage:
     first runs on the processor itself); `process`: Python code runs in a process of its own;
     `graph`: kernels are recorded once and launched together; `fallback`: the GPU runs layers that
     the DLA cannot. `bands` follow each other from the front of a network; the layers behind them
-    run whole. `memory` limits its weights and the buffers between its layers, in bytes.
+    run whole. `memory` limits its weights and the buffers between its layers, in bytes. `engine` is
+    the inference engine of a network on CPUs (empty: ONNX Runtime), `precision` the one that it
+    computes in where the text leaves it open (empty: fp32).
     """
 
     processors: tuple[str, ...]
@@ -66,6 +70,8 @@ class PinStage:
     fallback: bool = False
     bands: tuple[Bands, ...] = ()
     memory: int | None = None
+    engine: str = ""
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,9 @@ class Placement:
     """`processors[i % n]` runs iteration i of the task; more than one means that frames run in
     parallel.
 
-    `streams`, `threads`, `process`, `graph`, `fallback` and `bands` as in `PinStage`. `buffers` is
-    the least capacity of the task's channels in iterations (None: what the order of firings needs).
+    `streams`, `threads`, `process`, `graph`, `fallback`, `bands`, `engine` and `precision` as in
+    `PinStage`. `buffers` is the least capacity of the task's channels in iterations (None: what the
+    order of firings needs).
     """
 
     task: str
@@ -105,6 +112,8 @@ class Placement:
     graph: bool = False
     fallback: bool = False
     bands: tuple[Bands, ...] = ()
+    engine: str = ""
+    precision: str = ""
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -125,6 +134,8 @@ class StagePlan:
     threads: _Threads = 1
     predicted_ns: _Ns = 0.0
     bands: tuple[Bands, ...] = ()
+    engine: str = ""
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +164,16 @@ class ClockPin:
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
     """A plan as if the user had written it."""
     stages = tuple(
-        PinStage(s.processors, s.until, s.streams, span, s.threads, bands=s.bands)
+        PinStage(
+            s.processors,
+            s.until,
+            s.streams,
+            span,
+            s.threads,
+            bands=s.bands,
+            engine=s.engine,
+            precision=s.precision,
+        )
         for s in plan.stages
     )
     return Pin(
@@ -164,7 +184,16 @@ def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:
 def as_plan(pin: Pin) -> NetworkPlan:
     """Inverse of `as_pin`, except for times."""
     stages = tuple(
-        StagePlan(s.processors, s.until, s.streams, s.threads, bands=s.bands) for s in pin.stages
+        StagePlan(
+            s.processors,
+            s.until,
+            s.streams,
+            s.threads,
+            bands=s.bands,
+            engine=s.engine,
+            precision=s.precision,
+        )
+        for s in pin.stages
     )
     return NetworkPlan(pin.task, stages, pin.buffers, pin.pre, pin.post, pin.adapt)
 
@@ -182,6 +211,8 @@ def as_placement(pin: Pin) -> Placement:
         s.graph,
         s.fallback,
         s.bands,
+        s.engine,
+        s.precision,
     )
 
 
@@ -210,6 +241,10 @@ def in_words(plan: NetworkPlan) -> str:
             words.append(f"streams {stage.streams}")
         if stage.threads > 1:
             words.append(f"threads {stage.threads}")
+        if stage.engine:
+            words.append(f"engine {stage.engine}")
+        if stage.precision:
+            words.append(f"precision {stage.precision}")
         words += [bands_in_words(bands) for bands in stage.bands]
         stages.append(" ".join(words))
     words = [" | ".join(stages)]
@@ -229,6 +264,8 @@ def _placement_in_words(placement: Placement) -> str:
     options = {
         f"streams {placement.streams}": placement.streams > 1,
         f"threads {placement.threads}": placement.threads > 1,
+        f"engine {placement.engine}": bool(placement.engine),
+        f"precision {placement.precision}": bool(placement.precision),
         "process": placement.process,
         "graph": placement.graph,
         "fallback gpu": placement.fallback,

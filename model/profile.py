@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from typing import Annotated, Any
@@ -81,7 +82,7 @@ class ProfileEntry:
     on threads. `fired` is the share of its firings that had tokens, where there may be fewer; the
     times are those of these firings. `lists` are those that it wrote. `arena_bytes` is
     TensorRT's buffer between the layers of a network in one execution, `bands` the cost of bands of
-    rows on a CPU.
+    rows on a CPU. `engine` is the inference engine of a network on a CPU (empty: ONNX Runtime).
     """
 
     processor: str
@@ -106,6 +107,12 @@ class ProfileEntry:
     bands: BandCosts | None = None
     fired: Annotated[float, Between(0, 1)] | None = None
     lists: tuple[ListLength, ...] = ()
+    engine: str = ""
+
+    @property
+    def on_engine(self) -> tuple[str, str]:
+        """The engine, and the precision there; empty on ONNX Runtime, where the content tells."""
+        return (self.engine, self.precision) if self.engine else ("", "")
 
     @property
     def expected_ns(self) -> int:
@@ -143,14 +150,15 @@ class Profile:
         """With entries of another profile for tasks that this one lacks, and its layers, arenas and
         bands for unchanged tasks.
         """
-        own = {(e.processor, e.subject) for e in self.entries}
-        known: dict[tuple[str, str], list[ProfileEntry]] = {}
+        own = {(e.processor, e.on_engine, e.subject) for e in self.entries}
+        known: dict[tuple[object, ...], list[ProfileEntry]] = {}
         for e in other.entries:
-            known.setdefault((e.processor, e.content_hash), []).append(e)
+            known.setdefault((e.processor, e.on_engine, e.content_hash), []).append(e)
         entries = [
-            reduce(_with, known.get((e.processor, e.content_hash), []), e) for e in self.entries
+            reduce(_with, known.get((e.processor, e.on_engine, e.content_hash), []), e)
+            for e in self.entries
         ]
-        kept = (e for e in other.entries if (e.processor, e.subject) not in own)
+        kept = (e for e in other.entries if (e.processor, e.on_engine, e.subject) not in own)
         firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
         change_ns = other.change_ns if self.change_ns is None else self.change_ns
         transfers = self.transfers or other.transfers
@@ -161,6 +169,12 @@ class Profile:
             firing_ns=firing_ns,
             change_ns=change_ns,
         )
+
+    def on_engines(self, engines: Mapping[str, tuple[str, str]]) -> Profile:
+        """Only the times of networks on these engines with their precisions, by task: on ONNX
+        Runtime where none is named."""
+        entries = tuple(e for e in self.entries if e.on_engine == engines.get(e.subject, ("", "")))
+        return replace(self, entries=entries)
 
     def to_json(self) -> str:
         """The file's text; deterministic for equal contents."""
@@ -197,8 +211,8 @@ def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
 def _entry(e: ProfileEntry) -> dict[str, Any]:
     held = None if e.held is None else round(e.held, 2)
     document = {**asdict(e), "layers": [_short(x) for x in e.layers], "held": held}
-    for rare in ("arena_bytes", "bands", "fired", "lists"):
-        if document[rare] in (None, ()):
+    for rare in ("arena_bytes", "bands", "fired", "lists", "engine"):
+        if document[rare] in (None, (), ""):
             del document[rare]
     return document
 

@@ -67,7 +67,20 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
         else:
             changed[app.name] = _with_cut(app, cut, pin)
             kept += _pins_of_stages(pin)
-    return CutApps(tuple(changed.values()), tuple(kept), tuple(faults))
+    apps = (in_precision(app, kept, platform) for app in changed.values())
+    return CutApps(tuple(apps), tuple(kept), tuple(faults))
+
+
+def in_precision(app: Application, pins: Iterable[Pin], platform: str) -> Application:
+    """The app with networks in the precision of their pins."""
+    wanted = {p.task: p.stages[0].precision for p in pins if p.platform == platform}
+    tasks = []
+    for task in app.tasks:
+        precision = wanted.get(task.name)
+        if task.network is not None and precision:
+            task = replace(task, network=replace(task.network, precision=precision))
+        tasks.append(task)
+    return replace(app, tasks=tuple(tasks))
 
 
 def _cuts(pin: Pin) -> bool:

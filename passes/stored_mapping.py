@@ -39,6 +39,7 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
     ]
     shares = [(a.name, a.share) for a in system.apps if a.share is not None]
     shape += [(name, share.part, share.period_ns) for name, share in shares]
+    shape += _tolerances(system)
     others: list[System] = []
     about: tuple[object, ...] = (pins, shape, platform.processors)
     if system.scenario is not None:
@@ -55,7 +56,11 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
 def _words(pin: Pin) -> tuple[object, ...]:
     """A pin in an identity."""
     stages = [
-        (s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback, *_bands(s))
+        (
+            *(s.processors, s.until, s.streams, s.threads, s.process, s.graph, s.fallback),
+            *_bands(s),
+            *_engine(s),
+        )
         for s in pin.stages
     ]
     return (pin.task, stages, pin.wcet_ns, pin.buffers, pin.pre, pin.post, pin.adapt)
@@ -141,6 +146,8 @@ def _pins(system: System, platform: str, mapping: Mapping) -> Iterator[Pin]:
                 place.graph,
                 place.fallback,
                 place.bands,
+                engine=place.engine,
+                precision=place.precision,
             )
             yield Pin(platform, place.task, (stage,), None, place.buffers, span)
 
@@ -187,3 +194,16 @@ def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[obje
 def _bands(stage: PinStage) -> tuple[object, ...]:
     """The part of bands in an identity: empty without bands, for compatibility with older files."""
     return (stage.bands,) if stage.bands else ()
+
+
+def _tolerances(system: System) -> Iterator[object]:
+    """How near networks have to be to 32 bits whose precision a mapping may choose."""
+    for task in tasks_of(system).values():
+        if task.network is not None and task.network.any_precision:
+            yield task.name, task.network.within_db
+
+
+def _engine(stage: PinStage) -> tuple[object, ...]:
+    """The part of an engine and a precision in an identity: empty where none is named, for the same
+    reason."""
+    return (stage.engine, stage.precision) if stage.engine or stage.precision else ()

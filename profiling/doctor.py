@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from ..machines.whoami import cores, memory_bytes, processor_name, version_of
+from ..networks.engines import ENGINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,7 @@ def _compilers_and_packages() -> tuple[Finding, ...]:
             "programs on several machines",
             "pip install 'flowc[machines]'",
         ),
-        Finding(
-            "onnxruntime",
-            _version("onnxruntime", "onnxruntime-gpu"),
-            "running networks",
-            "pip install onnxruntime",
-        ),
+        *(Finding(e.name, e.version, e.purpose, e.install) for e in ENGINES),
     )
 
 

@@ -87,6 +87,7 @@ class WrittenTask:
     share: _Time
     failed: _Count
     skipped: _Count
+    engine: str | None = None
     lists: dict[str, WrittenLists] | None = None
 
 

@@ -30,6 +30,7 @@ _NAMES = {
     "graph": ("App", "Fire", "Task"),
     "kernels": ("Kernels", "Launch"),
     "link": ("Dropping", "Latest", "Link", "Put", "Take"),
+    "openvino": ("OpenVino",),
     "process": ("Process",),
     "program": ("Program",),
     "remote_channel": ("Forward",),

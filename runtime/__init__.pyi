@@ -32,6 +32,7 @@ from .link import Latest as Latest
 from .link import Link as Link
 from .link import Put as Put
 from .link import Take as Take
+from .openvino import OpenVino as OpenVino
 from .process import Process as Process
 from .program import Program as Program
 from .remote_channel import Forward as Forward

@@ -65,6 +65,11 @@ class Code(abc.ABC):
         return ""
 
     @property
+    def engine(self) -> str:
+        """After `open`: the inference engine, its version and precision, where a pin named it."""
+        return ""
+
+    @property
     def shares(self) -> Dict[str, Any]:
         """What each of its alternatives has done, by the names of tasks."""
         return {}

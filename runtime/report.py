@@ -89,6 +89,7 @@ def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
         "share": round(task.busy / 1e9 / seconds, 4),
         "failed": task.failed,
         "skipped": task.skipped,
+        **({"engine": task.code.engine} if task.code.engine else {}),
         **({} if task.lists is None else task.lists.told(task.outputs)),
     }
 
@@ -287,12 +288,18 @@ def _others(document: Dict[str, Any]) -> List[Table]:
         _lost_table(document["tasks"]),
         _dropped_table(document["dropped"]),
         _lists_table(document["tasks"]),
+        _engines_table(document["tasks"]),
         _memory_table(memory),
         _weights_table(memory),
         _arenas_table(memory),
         [["bands", "layout"], *([name, layout] for name, layout in memory["bands"].items())],
     ]
     return [rows for rows in tables if len(rows) > 1]
+
+
+def _engines_table(tasks: Dict[str, Any]) -> Table:
+    rows: Table = [["network", "engine"]]
+    return rows + [[name, t["engine"]] for name, t in tasks.items() if "engine" in t]
 
 
 def _figures(latency: Dict[str, Any]) -> List[Any]:

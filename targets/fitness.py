@@ -75,6 +75,9 @@ def _unfit_code(task: Task, kind: str, platform: Platform) -> Reason | None:
 
 def _unfit_network(task: Task, network: Network, kind: str) -> Reason | None:
     """The reason why a network cannot leave the CPU."""
+    if network.precision == "bf16":
+        message = f"`{task.name}` cannot run on a {kind}: `precision bf16` is for CPUs"
+        return "F540", message, "pin it to a cpu, or write `precision fp16`"
     if network.moving is not None:
         return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
     if network.one_piece:

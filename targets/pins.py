@@ -16,6 +16,7 @@ from ..model.platform import Platform
 from .bands import unfit_bands, unfit_memory
 from .engines import too_many_engines
 from .fitness import unfit_for
+from .inference import unfit_inference
 from .shares import unkept
 
 
@@ -78,6 +79,8 @@ def _placement(pin: Pin) -> Placement:
         stage.graph,
         stage.fallback,
         stage.bands,
+        stage.engine,
+        stage.precision,
     )
 
 
@@ -156,6 +159,7 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
         _unfit_option(task, stage, kinds)
         or unfit_bands(task, stage, kinds)
         or unfit_memory(task, stage, kinds)
+        or unfit_inference(task, stage, kinds)
     )
 
 

@@ -15,6 +15,7 @@ from . import (
     moving,
     onnx,
     onnx_cuda,
+    openvino,
     python,
     resample,
     segments,
@@ -34,6 +35,7 @@ KINDS: tuple[Kind, ...] = (
     bands.KIND,
     segments.KIND,
     onnx.KIND,
+    openvino.KIND,
     onnx_cuda.KIND,
     tensorrt.KIND,
     cuda.KIND,
@@ -45,7 +47,7 @@ KINDS: tuple[Kind, ...] = (
 def made_for(task: Task, site: CodeSite) -> BuildCode:
     """The code of a task without faults. Raises LookupError if no kind serves its processor."""
     for kind in KINDS:
-        if site.processor in kind.processors:
+        if site.processor in kind.processors and site.place.engine in kind.engines:
             code = kind.make(task, site)
             if code is not None:
                 return code

@@ -19,6 +19,7 @@ from ...model.deployment import DataFile, DeployedTask, Deployment, Plain
 from ...model.mapping import Placement
 from ...model.platform import Kind as ProcessorKind
 from ...model.platform import Platform
+from ...networks.engines import ENGINES
 from ..libraries import Library
 from ..names import literal
 from ..sources import CTask, Plan, Sources
@@ -162,7 +163,8 @@ class Kind:
     `make` returns None for a task that it does not serve; the first other code counts. `words` are
     the names that main.py may import from the runtime for it, which no other name may equal.
     `scripts` are further files of a build with such code, and `steps` the lines of its README that
-    say when to start them.
+    say when to start them. `engines` are those of pins for which it makes code; that without a name
+    is ONNX Runtime on CPUs, and what the platform has on others.
     """
 
     name: str
@@ -171,6 +173,7 @@ class Kind:
     make: Callable[[Task, CodeSite], BuildCode | None]
     scripts: Callable[[Environment, Deployment], Plan] | None = None
     steps: tuple[str, ...] = ()
+    engines: frozenset[str] = frozenset({"", ENGINES[0].name})
 
 
 def tensors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:

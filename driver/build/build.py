@@ -21,6 +21,7 @@ from ...model.profile import Profile
 from ...model.times import times_of
 from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
+from ..plan.compared import Compared, compared
 from ..plan.memory import beyond_platform
 from ..plan.program import (
     deployment,
@@ -69,7 +70,8 @@ class Built(NotebookResult):
 
     `times` holds the source of each task's time, in the words of `model.times.Source`; `predicted`
     is a stage's time from the stored mapping, `reference` the time of the task's stand-in,
-    `unknown` none. `ends` are the open ends of a node of a robot.
+    `unknown` none. `compared` says of networks in fewer bits on another engine how near they are to
+    32 bits. `ends` are the open ends of a node of a robot.
     """
 
     directory: Path
@@ -81,6 +83,7 @@ class Built(NotebookResult):
     losses: dict[str, tuple[QuantizationLoss, ...]] = field(default_factory=dict)
     times: dict[str, str] = field(default_factory=dict)
     ends: tuple[RobotEnd, ...] = ()
+    compared: tuple[Compared, ...] = ()
 
 
 def build(
@@ -136,6 +139,7 @@ def build_with(
         _losses(valid),
         _sources(states, profile),
         ends,
+        tuple(c for part in valid.parts for c in compared(part) if c.figure),
     )
 
 

@@ -7,6 +7,7 @@ so the tasks around the networks need no code: the caller of the library provide
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from ...codegen.external import (
 from ...codegen.write import CannotWrite, write
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.external import External
-from ...model.mapping import Pin, Placement
+from ...model.mapping import DEFAULT_ENGINE, Pin, Placement
 from ...model.platform import Platform
 from ...model.system import System
 from ...networks.quantization.quantize import QuantizationLoss
@@ -74,7 +75,7 @@ def build_external(
     diagnostics = dict.fromkeys(valid.diagnostics)
     losses: dict[str, tuple[QuantizationLoss, ...]] = {}
     for part in every:
-        diagnostics |= dict.fromkeys(in_full(part.loaded.system))
+        diagnostics |= dict.fromkeys(in_full(part.loaded.system, ("fp16", "bf16")))
     for part in reversed(every):
         losses |= part.losses
     return BuiltExternal(
@@ -96,12 +97,12 @@ def _version(valid: Valid) -> Version:
     return Version(valid.loaded.system, valid.system, placements)
 
 
-def in_full(system: System) -> tuple[Diagnostic, ...]:
-    """Warnings about networks in a precision that ONNX Runtime does not support on a CPU."""
+def in_full(system: System, precisions: Sequence[str] = ("fp16",)) -> tuple[Diagnostic, ...]:
+    """Warnings about networks in `precisions` that what is built does not have on a CPU."""
     warnings = {}
     for app in system.apps:
         for task in app.tasks:
-            if task.network is not None and task.network.precision == "fp16":
+            if task.network is not None and task.network.precision in precisions:
                 message = (
                     f"`{task.definition}` runs in the precision of its file: a CPU computes in fp32"
                 )
@@ -114,9 +115,13 @@ def in_full(system: System) -> tuple[Diagnostic, ...]:
 def _elsewhere(
     platform: Platform, placements: MappingABC[str, Placement], pins: MappingABC[str, Pin]
 ) -> tuple[Diagnostic, ...]:
-    """Errors for networks pinned to other processors than CPUs."""
+    """Errors for networks pinned to other processors than CPUs, or to other engines."""
     faults = []
     for place in (p for p in placements.values() if p.task in pins):
+        if place.engine not in ("", DEFAULT_ENGINE):
+            message = f"`{place.task}`: a library for C runs networks on ONNX Runtime only"
+            help_text = "leave `engine` out"
+            faults.append(Diagnostic("F540", message, pins[place.task].span, help=help_text))
         kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})
         if kinds:
             message = (

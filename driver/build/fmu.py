@@ -25,6 +25,7 @@ from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ...model.files import make_folders, read_bytes, reason, replace_file
 from ...model.version import __version__
 from ...networks.quantization.quantize import QuantizationLoss
+from ...targets.inference import engines_in
 from ..plan.program import too_long, without_gpu
 from ..text.check import Report, Valid, prepare
 from .external import in_full
@@ -108,7 +109,8 @@ def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
     firings = valid.repetition[app.name]
     number, why = version(app, firings)
     try:
-        placed = sequential(valid.system, valid.platform)
+        engines = engines_in(valid.system, valid.platform)
+        placed = sequential(valid.system, valid.platform, engines)
         deployed = deploy(valid.system, valid.platform, placed, valid.repetition, {}, local_modules)
         made = files(
             unit(app, deployed, firings, number, f"flowc {__version__}"),

@@ -29,6 +29,7 @@ from ...profiling.identity import task_hashes
 from ...profiling.layers import layer_times
 from ...profiling.measure import MeasuredTimes, MeasurementFailed, run_build
 from ...profiling.measure import profile as profile_of
+from ...targets.inference import engines_in
 from ..plan.program import require_buildable, too_long, write_program
 from ..text import store
 from ..text.check import OnMeasure, Report, Valid, ValidScenario, prepare
@@ -124,8 +125,10 @@ def measure(
 def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, ...]]:
     """The times of the tasks of one version of the application."""
     own, plain = own_platform(valid.host), without_periods(valid.system)
+    engines = engines_in(valid.system, valid.platform)
+    placed = sequential(plain, own, engines)
     try:
-        deployed = deploy(plain, own, sequential(plain, own), valid.repetition, {}, local_modules)
+        deployed = deploy(plain, own, placed, valid.repetition, {}, local_modules)
     except TooLong as error:
         raise too_long(valid.system, error) from error
     seen = run_deployed(valid, deployed, seconds, strict=True)
@@ -133,6 +136,8 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
     result = profile_of(
         valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity
     )
+    entries = (replace(e, engine=engines.get(e.subject, "")) for e in result.entries)
+    result = replace(result, entries=tuple(entries))
     if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
     silent = [t.name for t in tasks if not seen.samples.get(t.name)]
@@ -261,7 +266,7 @@ def with_layers(
         task = tasks.get(entry.subject)
         if task is None or task.network is None or not may_be_cut(task):
             continue
-        if entry.processor != "cpu" or entry.layers:
+        if entry.processor != "cpu" or entry.layers or entry.engine:
             continue
         same = _same_with_layers(profile, entry)
         if same is None:

@@ -20,9 +20,11 @@ from ...model.quantity import in_bytes
 from ...networks.bands.choose import Choice, front
 from ...networks.bands.firings import CannotBand
 from ...networks.bands.made import blocked_of, net_of
+from ...networks.engines import ENGINES
 from ...networks.onnx.interface import NetworkError
 from ...networks.onnx.memory import needs
 from ...search.throughput.problem import Problem
+from ...targets.inference import engine_for
 from ...targets.memory import BASE, declared_memory
 
 #: Seconds for the search for bands, over all networks.
@@ -122,7 +124,7 @@ def may_band(task: Task) -> bool:
     network = task.network
     if network is None or network.one_piece:
         return False
-    return network.batch == 1 and network.moving is None
+    return network.batch == 1 and network.moving is None and engine_for(network) is ENGINES[0]
 
 
 def largest(planned: PlannedMemory) -> str:

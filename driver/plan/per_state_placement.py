@@ -101,7 +101,15 @@ def _as_placed(mapping: Mapping) -> dict[str, Placement]:
         places.pop(n.task, None)
         if len(n.stages) == 1 and (n.pre, n.post) == (1, 1):
             s = n.stages[0]
-            places[n.task] = Placement(n.task, s.processors, s.streams, s.threads, bands=s.bands)
+            places[n.task] = Placement(
+                n.task,
+                s.processors,
+                s.streams,
+                s.threads,
+                bands=s.bands,
+                engine=s.engine,
+                precision=s.precision,
+            )
     return places
 
 

@@ -44,6 +44,7 @@ from ...search.throughput.machines import on_machines
 from ...search.throughput.problem import Problem, mapping_of
 from ...targets.pins import pinned
 from ..text.check import Valid, ValidScenario
+from .compared import engine_faults
 from .protocols import changes_of_build
 
 
@@ -122,6 +123,7 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
         help_text = "add `app Name { ... }`"
         raise Errors([Diagnostic("F215", "there is no app to build", None, help=help_text)])
     faults = [*missing(valid.system), *without_gpu(valid)]
+    faults += engine_faults(valid)
     if robot is not None:
         faults += refusals(valid.system, robot)
     if has_errors(faults):

@@ -25,7 +25,8 @@ from ...search.memory import MemoryLimit
 from ...search.memory import search as search_within
 from ...search.objectives import Kind
 from ...search.registry import search_named
-from ...search.throughput.problem import Problem
+from ...search.throughput.problem import OtherEngine, Problem
+from ..measure.engine_times import with_engines
 from ..plan.memory import fronts, room_of
 from ..plan.program import place, plan, require_buildable, untimed
 from ..text import store
@@ -59,6 +60,7 @@ class Answer(NotebookResult):
     `evidence` holds the results for apps with deadlines, of one program or of each state of a
     scenario; None if apps have no periods. `fits`: the mapping may be stored, because `check`
     accepts it. `path` is where it was stored. `lists` are those that tasks write.
+    `engines` says of networks on another engine than ONNX Runtime what was measured.
     """
 
     mapping: Mapping
@@ -68,6 +70,7 @@ class Answer(NotebookResult):
     fits: bool = True
     path: Path | None = None
     lists: tuple[CountedList, ...] = ()
+    engines: tuple[str, ...] = ()
 
     @property
     def joint(self) -> Joint | None:
@@ -252,10 +255,23 @@ def _map_without_periods(
     if request.measure and not runnable:
         require_some_time(valid, known)
     within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
-    mapping = _fastest(valid, known, request, within, runnable=runnable)
+    engines, default = None, None
+    if runnable and within is None and known.profile is not None and valid.host is HERE:
+        engines = with_engines(valid, known.profile, request.report)
+        default = known
+        times = times_of(valid.system, valid.platform, engines.profile)
+        known = replace(known, profile=engines.profile, times=times)
+    chosen = None if engines is None or default is None else (engines.chosen, default)
+    mapping = _fastest(valid, known, request, within, chosen, runnable=runnable)
     warnings = _idle(request.search_workers)
     if not request.measure:
         warnings = (*warnings, *untimed(valid, known.times))
+    if engines is not None:
+        mapping = replace(mapping, why=(*mapping.why, *engines.said.values()))
+        warnings = (*warnings, *engines.unsaved)
+        elsewhere = {n.task for n in mapping.networks if any(s.engine for s in n.stages)}
+        told = tuple(words for name, words in engines.said.items() if name in elsewhere)
+        return Answer(mapping, valid, warnings, engines=told)
     return Answer(mapping, valid, warnings)
 
 
@@ -272,11 +288,17 @@ def _fastest(
     known: KnownTimes,
     request: MapRequest,
     within: _Within | None,
+    chosen: tuple[dict[str, OtherEngine], KnownTimes] | None = None,
     *,
     runnable: bool,
 ) -> Mapping:
-    """The best mapping of apps without periods. Raises Errors."""
+    """The best mapping of apps without periods; with the engines that were `chosen` for networks,
+    and the times on ONNX Runtime. Raises Errors."""
     problem = problem_of(valid, known.times, known.profile)
+    if chosen is not None and chosen[0]:
+        engines, default = chosen
+        on_default = problem_of(valid, default.times, default.profile)
+        problem = replace(problem, engines=engines, default=on_default)
     first = next(iter(request.objectives("throughput")), "throughput")
     objective = "throughput" if first == "memory" else first
     _require(problem, objective)

@@ -113,6 +113,8 @@ def _divisible(
     }
     if task.network is None or not entries or not may_be_cut(task) or profile is None:
         return whole
+    if any(entry.engine for entry in entries.values()):
+        return whole  # the layers that were measured are those of ONNX Runtime
     try:
         barred = barred_from_dla(task, platform)
         chain = read_chain(Path(task.network.path), task.network.shapes)

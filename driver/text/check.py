@@ -29,6 +29,7 @@ from ...passes import Staged, stage, with_transfers
 from ...passes.staged import BUILD_ONLY
 from ...passes.stored_mapping import carried_out
 from ...targets.fitness import unlaunchable
+from ...targets.inference import unfit_unpinned
 from ...targets.memory import too_little
 from ...targets.pins import pinned
 from . import store
@@ -407,6 +408,7 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         diagnostics += unlaunchable(staged.system.apps, staged.platform)
         wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
         diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
+        diagnostics += unfit_unpinned(staged.system, staged.platform)
         too_much = too_little(loaded.system.apps, staged.platform)
         if too_much is not None:
             diagnostics.append(too_much)

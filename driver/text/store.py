@@ -19,10 +19,11 @@ from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.files import read_bytes, reason, replace_file, require_writable
 from ...model.mapping import Mapping
 from ...model.platform import Platform
-from ...model.profile import Profile
+from ...model.profile import Profile, ProfileEntry
 from ...model.system import System
 from ...passes.stored_mapping import StoredMapping, identity, not_used
 from ...profiling.identity import task_hashes
+from ...targets.inference import runs_in
 
 if TYPE_CHECKING:
     from .check import Valid
@@ -144,13 +145,24 @@ def _hashes(valid: Valid) -> dict[str, str]:
     return hashes
 
 
+def every_time(valid: Valid) -> tuple[ProfileEntry, ...]:
+    """All stored times of this machine on named engines, whatever they match."""
+    try:
+        stored = Profile.from_json(read_bytes(profile_path(valid.system, valid.platform)))
+    except (OSError, ValueError):
+        return ()
+    own = valid.host.identity.host_hash
+    return tuple(e for e in stored.entries if e.engine and e.host_hash == own)
+
+
 def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The stored profile, whatever it matches, or why it cannot be read."""
     path = profile_path(valid.system, valid.platform)
     if not os.path.isfile(path):
         return None, ()
     try:
-        return Profile.from_json(read_bytes(path)), ()
+        stored = Profile.from_json(read_bytes(path))
+        return stored.on_engines(runs_in(valid.system, valid.platform)), ()
     except (OSError, ValueError) as error:
         return None, (_warning(f"`{path.name}` is not used: {reason(error)}"),)
 

@@ -94,7 +94,16 @@ def _pins(system: System, platform: Platform, mapping: Mapping | None) -> dict[s
             pins.setdefault(plan.task, as_pin(plan, platform.name, spans[plan.task]))
     for p in mapping.placements:
         if p.task in spans:
-            stage = PinStage(p.processors, None, p.streams, spans[p.task], p.threads, p.process)
+            stage = PinStage(
+                p.processors,
+                None,
+                p.streams,
+                spans[p.task],
+                p.threads,
+                p.process,
+                engine=p.engine,
+                precision=p.precision,
+            )
             pins.setdefault(
                 p.task, Pin(platform.name, p.task, (stage,), None, p.buffers, spans[p.task])
             )
@@ -202,6 +211,11 @@ class _App:
                     "leave `threads` out: a stage of JEDI runs on a GPU or DLA, in `streams`"
                 )
                 self._fault(f"JEDI has no `threads {stage.threads}`", stage.span, help_text)
+            if stage.engine:
+                self._fault(f"JEDI has no `engine {stage.engine}`", stage.span, "leave it out")
+            if stage.precision:
+                word = f"precision {stage.precision}"
+                self._fault(f"JEDI has no `{word}` of a stage", stage.span, "leave it out")
             if stage.process:
                 self._fault("JEDI has no `process`", stage.span, "leave it out")
 

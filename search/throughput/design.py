@@ -94,13 +94,18 @@ def complete(
 
 
 def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> NetworkPlan:
-    """The plan with the predicted time of each stage on its slowest processor."""
+    """The plan with the predicted time of each stage on its slowest processor, and its engine."""
     stages = []
     for name, stage in zip(stage_names(plan), plan.stages, strict=True):
         times = sketched.firing_ns[name]
         kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
         slowest = max(times.get(kind, max(times.values())) for kind in kinds)
-        stages.append(replace(stage, predicted_ns=slowest / speedup(stage.threads)))
+        engine, precision = "", ""
+        if set(kinds) == {"cpu"}:
+            other = problem.engines.get(plan.task)
+            engine, precision = (other.engine, other.precision) if other else ("", "")
+        predicted = slowest / speedup(stage.threads)
+        stages.append(replace(stage, predicted_ns=predicted, engine=engine, precision=precision))
     return replace(plan, stages=tuple(stages))
 
 

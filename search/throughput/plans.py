@@ -76,7 +76,14 @@ def sketch(problem: Problem, plans: Iterable[NetworkPlan]) -> Problem:
             repetition[app.name].update(dict.fromkeys(names, repetition[app.name][plan.task]))
         for name, stage in zip(names, plan.stages, strict=True):
             pins[name] = Placement(
-                name, stage.processors, stage.streams, stage.threads, False, plan.buffers
+                name,
+                stage.processors,
+                stage.streams,
+                stage.threads,
+                False,
+                plan.buffers,
+                engine=stage.engine,
+                precision=stage.precision,
             )
     kept = tuple(apps[a.name] for a in problem.apps)
     return replace(problem, apps=kept, pins=pins, firing_ns=times, repetition=repetition)

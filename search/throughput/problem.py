@@ -110,6 +110,14 @@ class Divisible:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherEngine:
+    """The engine of a network on CPUs, and the precision if that is not the text's."""
+
+    engine: str
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Apps to be mapped on a platform.
 
@@ -118,7 +126,9 @@ class Problem:
     those that may be cut, by task; `apart` Python tasks with a process of their own; `held` the
     share of its time in which a Python task holds the interpreter (unknown: all of it). `transfer`
     gives the cost of bytes from one kind of processor to a receiver on another, `runtime_ns` is the
-    runtime's overhead of each firing on a CPU, holding the interpreter.
+    runtime's overhead of each firing on a CPU, holding the interpreter. `engines` are those of
+    networks on CPUs by task, where it is not ONNX Runtime; times are theirs, and `default` is the
+    same problem with all of them on ONNX Runtime.
     """
 
     apps: tuple[Application, ...]
@@ -131,6 +141,8 @@ class Problem:
     held: MappingABC[str, float] = field(default_factory=dict)
     transfer: Callable[[str, str, int], float] = lambda source, target, count: HOP_NS
     runtime_ns: float = 0.0
+    engines: MappingABC[str, OtherEngine] = field(default_factory=dict)
+    default: Problem | None = None
 
     @property
     def tasks(self) -> tuple[tuple[Application, Task], ...]:

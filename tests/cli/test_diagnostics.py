@@ -44,6 +44,7 @@ EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
 #: tools, and tests/driver/test_extras.py what is said where something is not installed.
 NOT_FROM_TEXT = {
     "F739",
+    "F541",
     "F615",
     "F619",
     "F620",

@@ -14,6 +14,7 @@ import runpy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import flowc
@@ -416,6 +417,8 @@ def test_a_feature_runs_and_is_right_or_is_refused(
     wanted = feature.outcome(kind)
     if wanted == NOTHING:
         pytest.skip("there is no such pair")
+    if feature.needs and find_spec(feature.needs) is None:
+        pytest.skip(f"{feature.needs} is not installed")
     case = Case(feature, kind, folder)
     if kind == "fmu" and matrix.alike(feature):
         case.judge(request.getfixturevalue("simulated")[f"y{feature.name}"])

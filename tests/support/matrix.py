@@ -75,7 +75,7 @@ class Feature:
     has the sink. A sink may have got all of `wanted` but the last `ahead` numbers, or some of them
     if it `loses` any. `network` says what the network makes of a number, `other` what the sink gets
     by its other variant, which one of two states takes. `comes` says what comes of kinds of
-    programs in which it does not run: a code, PAUSES, or NOTHING.
+    programs in which it does not run: a code, PAUSES, or NOTHING. `needs` is a module of an extra.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Feature:
     network: Callable[[int], int] | None = None
     other: Callable[[Numbers], Numbers] | None = None
     comes: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
 
     def outcome(self, kind: str) -> str:
         """What comes of it in a kind of program; empty where it runs."""
@@ -314,6 +315,16 @@ FEATURES = (
         pins="A.n -> {1} streams 2 threads 2", network=lambda n: 3 * n,
     ),
     Feature(
+        name="engine", title="`engine openvino`", inside=NET, wanted=_times(3), pins="A.n -> {1} engine openvino",
+        network=lambda n: 3 * n, comes={"external": "F540"}, needs="openvino",
+    ),
+    Feature(
+        name="engine_batch", title="`batch` on it, with `streams`",
+        inside="f: Four   n: Group   j: Join   {x} -> f -> n -> j -> {y}", wanted=lambda n: [12 * k + 18 for k in n],
+        pins="A.n -> {1} streams 2 engine openvino", comes=dict.fromkeys([k.name for k in KINDS[1:]], NOTHING),
+        needs="openvino",
+    ),
+    Feature(
         name="adapt", title="a cut that moves", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1} adapt',
         network=lambda n: 3 * n, comes=dict.fromkeys(STATES, "F811"),
     ),
@@ -329,6 +340,11 @@ FEATURES = (
     Feature(
         name="vturns", title="variants on several processors in turn", inside=EITHER, wanted=_times(3),
         other=_times(2), pins="A.n.three -> {0}, {1}   A.n.two -> {0}, {1}", comes=ELSEWHERE,
+    ),
+    Feature(
+        name="vengine", title="variants on `engine openvino`", inside=EITHER, wanted=_times(3), other=_times(2),
+        pins="A.n.three -> {0} engine openvino   A.n.two -> {0} engine openvino",
+        comes={**ELSEWHERE, "pause": NOTHING, "once": "F811"}, needs="openvino",
     ),
     Feature(
         name="vapart", title="variants on different processors", inside=EITHER, wanted=_times(3), other=_times(2),
@@ -535,7 +551,8 @@ def _declared(apps: str) -> str:
 def alike(feature: Feature) -> bool:
     """Can it stand in one unit with others: one number goes in and one comes out in a step, at no
     pace of its own?"""
-    return not (feature.outcome("fmu") or feature.head or feature.reader or feature.per_frame > 1)
+    apart = feature.head or feature.reader or feature.per_frame > 1 or feature.needs
+    return not (feature.outcome("fmu") or apart)
 
 
 def unit() -> str:

@@ -27,6 +27,7 @@ from ....driver.text.check import Report, Valid, prepare
 from ....dsl.modules import local_modules
 from ....model.application import Application, Task, all_tasks
 from ....model.diagnostic import Diagnostic, Errors, has_errors, in_order
+from ....model.mapping import DEFAULT_ENGINE
 from ....model.platform import Platform
 from ....model.system import System
 from ....model.times import times_of
@@ -249,9 +250,10 @@ def _made(
     python = library(system.stem, Path(system.path).name, all_tasks(system.apps))
     deployed = None
     if python is not None:
-        found += in_full(system)
+        found += in_full(system, ("fp16", "bf16"))
         coded = _coded(valid.system)
-        sequentially = sequential(coded, valid.platform)
+        engines = {task.name: DEFAULT_ENGINE for app in coded.apps for task in app.tasks}
+        sequentially = sequential(coded, valid.platform, engines)
         deployed = deploy(coded, valid.platform, sequentially, valid.repetition, {}, local_modules)
     plan = files(made, system, units, python, deployed, form)
     if form == "project":

@@ -240,6 +240,10 @@ def _wishes(place: Placement, pin: Pin | None) -> Iterator[str]:
         yield "streams"
     if place.threads > 1:
         yield "threads"
+    if place.engine:
+        yield "engine"
+    if place.precision:
+        yield "precision"
     if place.process:
         yield "process"
     if place.graph:

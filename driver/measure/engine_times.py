@@ -1,0 +1,252 @@
+"""Networks on each engine that could run them here: how long an inference takes, and how near its
+results are to 32 bits.
+
+In: a text and its profile. Out: the profile with a time per engine and precision, those that are
+the fastest, and why the others are not. An inference is timed alone, in turns with ONNX Runtime, by
+the CPU time of its thread; the profile gets the time of the network in its application, times the
+ratio of both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ...codegen.deploy import deploy, sequential
+from ...dsl.modules import local_modules
+from ...machines.host import HERE, own_platform
+from ...model.application import Network, Task
+from ...model.diagnostic import Diagnostic
+from ...model.files import scratch
+from ...model.mapping import PinStage
+from ...model.profile import Profile, ProfileEntry
+from ...networks.engines import ENGINES, Engine
+from ...profiling.identity import content_hash
+from ...search.throughput.problem import OtherEngine
+from ...targets.inference import engine_for, unfit_inference
+from ..plan.compared import MORE_SAMPLES, compared_on, opened, samples_of
+from ..plan.program import write_program
+from ..text import store
+from ..text.check import Report, Valid
+from .measure import without_periods
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Networks that take less stay on ONNX Runtime: a call of another engine costs more there.
+LEAST_NS = 100_000
+#: Another engine has to be faster by this factor.
+FASTER = 1.05
+#: Inferences of each engine, in turns, and seconds after which there are no more.
+RUNS, SECONDS = 25, 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The profile with times on engines, the choices by task that differ from ONNX Runtime, and for
+    each network what was looked at, in words."""
+
+    profile: Profile
+    chosen: dict[str, OtherEngine] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+    unsaved: tuple[Diagnostic, ...] = ()
+
+
+def with_engines(valid: Valid, profile: Profile, report: Report | None = None) -> Engines:
+    """The fastest engine and precision of each network that a search may place on a CPU of this
+    machine. Known times are not measured again."""
+    pinned = {p.task for p in valid.system.pins if p.platform == valid.platform.name}
+    entries = {e.subject: e for e in profile.entries if e.processor == "cpu" and not e.engine}
+    open_ = {
+        name: entries[name]
+        for name, task in valid.tasks.items()
+        if task.network is not None
+        and name in entries
+        and name not in pinned
+        and engine_for(task.network) is ENGINES[0]
+    }
+    stored = store.every_time(valid)
+    judge = _Judge(valid, stored, report)
+    chosen: dict[str, OtherEngine] = {}
+    said: dict[str, str] = {}
+    for name, entry in open_.items():
+        best, words = judge.best(valid.tasks[name], entry)
+        said[name] = f"{name}: {words}"
+        if best is not None:
+            chosen[name] = best
+    kept = replace(profile, entries=(*profile.entries, *judge.measured))
+    unsaved = store.save_profile(valid, kept) if judge.measured else ()
+    wanted = {name: (c.engine, c.precision or "fp32") for name, c in chosen.items()}
+    every = replace(profile, entries=(*profile.entries, *stored, *judge.measured))
+    return Engines(every.on_engines(wanted), chosen, said, unsaved)
+
+
+class _Judge:
+    """Measures engines for the networks of one text; the application runs once for their data."""
+
+    def __init__(
+        self, valid: Valid, stored: tuple[ProfileEntry, ...], report: Report | None
+    ) -> None:
+        self._valid, self._report = valid, report
+        self._stored = stored
+        self._recorded: dict[str, list[list[np.ndarray]]] | None = None
+        self.measured: list[ProfileEntry] = []
+
+    def best(self, task: Task, entry: ProfileEntry) -> tuple[OtherEngine | None, str]:
+        """The choice for a network whose time on ONNX Runtime is known, None for ONNX Runtime; and
+        what was looked at, in words."""
+        if entry.mean_ns < LEAST_NS:
+            least = f"less than {LEAST_NS / 1e6:g} ms"
+            return None, f"on ONNX Runtime, as an inference takes {least}"
+        own = f"{_precision(task)} on ONNX Runtime {_ms(entry.mean_ns)}"
+        seen: list[tuple[int, OtherEngine]] = []
+        words = [own]
+        for engine, precision in _candidates(task):
+            found = self._candidate(task, entry, engine, precision)
+            if isinstance(found, str):
+                words.append(found)
+                continue
+            time_, figure = found
+            word = f"{precision} on {engine.title} {_ms(time_.mean_ns)}"
+            words.append(f"{word} ({figure})" if figure else word)
+            own_word = "" if precision == _precision(task) else precision
+            seen.append((time_.mean_ns, OtherEngine(engine.name, own_word)))
+        fastest, choice = min(seen, key=lambda pair: pair[0], default=(entry.mean_ns, None))
+        if choice is None or fastest * FASTER > entry.mean_ns:
+            return None, "; ".join(words)
+        return choice, "; ".join(words)
+
+    def _candidate(
+        self, task: Task, entry: ProfileEntry, engine: Engine, precision: str
+    ) -> tuple[ProfileEntry, str] | str:
+        """The time of a network on an engine with the figure of its noise, or why it cannot be."""
+        assert task.network is not None
+        network = replace(task.network, precision=precision)
+        with_it = replace(task, network=network)
+        own = "" if precision == _precision(task) else precision
+        stage = PinStage((), None, 1, task.span, engine=engine.name, precision=own)
+        reason = unfit_inference(with_it, stage, {"cpu"})
+        name = f"{precision} on {engine.title}"
+        if reason is not None:
+            return f"{name} not: {reason[1]}"
+        data = None
+        if own and network.calibrate is None:
+            data = self._data().get(task.name)
+            if not data:
+                return f"{name} not: the application gave no data to compare on"
+        near = compared_on(with_it, engine, self._valid, data)
+        if near.code:
+            return f"{name} not: {near.reason}"
+        return self._time(with_it, entry, engine), near.figure
+
+    def _time(self, task: Task, entry: ProfileEntry, engine: Engine) -> ProfileEntry:
+        """The entry of a network on an engine: the stored one, else measured."""
+        assert task.network is not None
+        digest = content_hash(task, ())
+        run = engine.name, task.network.precision
+        for known in (*self._stored, *self.measured):
+            same = known.on_engine == run and known.content_hash == digest
+            if same and known.subject == task.name and known.host_hash == entry.host_hash:
+                return known
+        ratio, samples = _ratio(task.network, engine)
+        measured = replace(
+            entry,
+            engine=engine.name,
+            precision=task.network.precision,
+            content_hash=digest,
+            samples=samples,
+            estimated=True,
+            mean_ns=round(entry.mean_ns * ratio),
+            std_ns=round(entry.std_ns * ratio),
+            max_ns=round(entry.max_ns * ratio),
+            wcet_ns=round(entry.wcet_ns * ratio),
+            layers=(),
+            overhead_ns=0,
+            totals_ns=(),
+            bands=None,
+        )
+        self.measured.append(measured)
+        return measured
+
+    def _data(self) -> dict[str, list[list[np.ndarray]]]:
+        """What the application gives to its networks; empty where it does not run."""
+        if self._recorded is None:
+            names = [
+                name
+                for name, task in self._valid.tasks.items()
+                if task.network is not None and task.network.any_precision
+            ]
+            if self._report is not None:
+                self._report(f"recording inputs of {', '.join(names)}: its tasks run")
+            self._recorded = recorded_inputs(self._valid, names)
+        return self._recorded
+
+
+def _precision(task: Task) -> str:
+    assert task.network is not None
+    return task.network.precision
+
+
+def _candidates(task: Task) -> Iterator[tuple[Engine, str]]:
+    """The engines and precisions beside ONNX Runtime and that of the text."""
+    assert task.network is not None
+    for engine in ENGINES[1:]:
+        yield engine, task.network.precision
+        if task.network.any_precision:
+            yield from ((engine, p) for p in ("bf16",) if p in engine.precisions)
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3g} ms"
+
+
+def _ratio(network: Network, engine: Engine) -> tuple[float, int]:
+    """The CPU time of an inference over that on ONNX Runtime, and how often both ran; in turns."""
+    samples, _ = samples_of(network, 1)
+    times: dict[int, list[int]] = {0: [], 1: []}
+    end = time.monotonic() + SECONDS
+    with opened(network, engine) as codes:
+        for number in range(RUNS):
+            for position, code in enumerate(codes):
+                begin = time.thread_time_ns()
+                code.fire(samples[0], number)
+                times[position].append(time.thread_time_ns() - begin)
+            if time.monotonic() > end and number >= 3:
+                break
+    own, other = (median(times[k][1:]) for k in (0, 1))
+    return other / max(own, 1.0), len(times[0]) - 1
+
+
+def recorded_inputs(valid: Valid, names: list[str]) -> dict[str, list[list[Any]]]:
+    """The inputs of the first firings of some networks by task, as the application makes them; none
+    where it fails."""
+    own, plain = own_platform(HERE), without_periods(valid.system)
+    deployed = deploy(plain, own, sequential(plain, own), valid.repetition, {}, local_modules)
+    with scratch() as folder:
+        directory, output = folder / "recorded", folder / "inputs.npz"
+        write_program(deployed, directory)
+        most = str(MORE_SAMPLES)
+        words = [str(directory), most, most, str(output), json.dumps(names)]
+        done = HERE.module("profiling.there.inputs", words)
+        if done.status:
+            return {}
+        return _read(output)
+
+
+def _read(output: Path) -> dict[str, list[list[Any]]]:
+    import numpy as np
+
+    found: dict[str, list[list[Any]]] = {}
+    with np.load(output) as arrays:
+        for key in arrays.files:
+            task, number, _ = key.rsplit("/", 2)
+            firings = found.setdefault(task, [])
+            while len(firings) <= int(number):
+                firings.append([])
+            firings[int(number)].append(arrays[key])
+    return found

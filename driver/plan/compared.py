@@ -1,0 +1,255 @@
+"""Engines against ONNX Runtime, before a program is built for them.
+
+In: a valid system with pins. Out: errors for networks that another engine refuses, or for which it
+gives other results on the same data. What was found is kept beside the text, since it takes seconds
+for large networks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...codegen.sources import Sources
+from ...machines.whoami import processor_name, version_of
+from ...model.application import Network, Task
+from ...model.diagnostic import Diagnostic
+from ...model.files import KEPT, make_folders, read_bytes, replace_file, scratch
+from ...model.json_reader import parse, read
+from ...networks.engines import Engine, engine_of
+from ...networks.engines.tolerance import ATOL, LEAST_DB, RTOL, least_db
+from ...networks.onnx.interface import Border, NetworkError
+from ...networks.quantization.calibration import calibration
+from ...targets.inference import engines_in
+from ..text.check import Valid
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...runtime.code import Code
+
+#: Changes when the same network would be judged differently.
+RULES = 2
+RANDOM, SOURCE = "of random numbers", "of its source"
+#: Inputs of firings.
+Samples = list[list["np.ndarray"]]
+#: So many samples are compared, if there are as many: in 32 bits, and in fewer, where a ratio has
+#: to settle.
+SAMPLES, MORE_SAMPLES = 8, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How near the results of a network on an engine are to those of ONNX Runtime in 32 bits.
+
+    `figure` is that in words, if its `precision` has fewer bits; after an error `code` and `reason`
+    say why it is not built.
+    """
+
+    task: str
+    network: str
+    engine: str
+    precision: str
+    figure: str = ""
+    code: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.network}` in {self.precision} on {self.engine}: {self.figure}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The part of it that is kept beside the text."""
+
+    figure: str = ""
+    code: str = ""
+    reason: str = ""
+
+
+def compared(valid: Valid) -> list[Compared]:
+    """The comparison of each network on another engine than ONNX Runtime; those of the same
+    definition and precision are compared once."""
+    found: dict[tuple[str, str, str], Compared] = {}
+    for name, engine in engines_in(valid.system, valid.platform).items():
+        task = valid.tasks.get(name)
+        if task is not None and task.network is not None:
+            key = task.network.content_hash, engine, task.network.precision
+            if key not in found:
+                found[key] = compared_on(task, engine_of(engine), valid)
+    return list(found.values())
+
+
+def engine_faults(valid: Valid) -> list[Diagnostic]:
+    """Errors for the networks whose engine does not give what ONNX Runtime gives."""
+    faults = []
+    for one in compared(valid):
+        if one.code:
+            span, help_text = valid.tasks[one.task].span, "leave `engine` out: ONNX Runtime runs it"
+            if one.precision == "bf16":
+                help_text = "leave `precision` out"
+            message = f"`{one.task}`: {one.reason}"
+            faults.append(Diagnostic(one.code, message, span, help=help_text))
+    return faults
+
+
+def compared_on(task: Task, engine: Engine, valid: Valid, data: Samples | None = None) -> Compared:
+    """The comparison of a task's network, on `data` of its application if there are some, else on
+    its calibration files or random numbers. It is kept beside the text.
+
+    What was found on data of the application counts where there are none.
+    """
+    network = task.network
+    assert network is not None
+    beside = Path(valid.system.path).parent
+    on_data = beside / KEPT / f"engine-{_key(network, engine, SOURCE)}.json"
+    place = beside / KEPT / f"engine-{_key(network, engine)}.json"
+    kept = _read(on_data) or (_read(place) if data is None else None)
+    if kept is None:
+        kept = _compared(network, engine, data)
+        place = place if data is None else on_data
+        with suppress(OSError):  # then it is compared again
+            make_folders(beside, Path(KEPT))
+            replace_file(place, json.dumps(asdict(kept)).encode())
+    about = (task.name, network.definition, engine.title, network.precision)
+    return Compared(*about, kept.figure, kept.code, kept.reason)
+
+
+def _read(place: Path) -> _Kept | None:
+    try:
+        return read(_Kept, parse(read_bytes(place)))
+    except (OSError, ValueError):
+        return None
+
+
+def _key(network: Network, engine: Engine, source: str = "") -> str:
+    """A hash over all that the comparison depends on."""
+    shapes = [(t.name, str(t.type)) for t in (*network.inputs, *network.outputs)]
+    data = source if network.calibrate is None else network.calibrate.text
+    words = (RULES, engine.name, engine.version, version_of("onnxruntime"), processor_name())
+    about = (network.content_hash, network.precision, network.within_db, shapes, data)
+    return hashlib.sha256(repr((*words, *about)).encode()).hexdigest()[:16]
+
+
+def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
+    """Run both on the same data."""
+    from ...runtime.noise import Noise
+    from ...runtime.tokens import TaskError
+
+    least = least_db(network)
+    if data:
+        samples, source = data, SOURCE
+    else:
+        samples, source = samples_of(network, SAMPLES if least is None else MORE_SAMPLES)
+    if least is not None and source == RANDOM:
+        least = min(least, LEAST_DB)  # the limit of the text is for data of the network
+    noise, name = Noise(), f"{engine.title} {engine.version}"
+    try:
+        with opened(network, engine) as (reference, other):
+            for number, sample in enumerate(samples):
+                wanted, made = reference.fire(sample, number), other.fire(sample, number)
+                noise.add(wanted, made)
+                for tensor, one, two in zip(network.outputs, wanted, made, strict=True):
+                    reason = _difference(one, two, exact=least is None)
+                    if reason:
+                        where = f"{name} gives another `{tensor.name}` than ONNX Runtime"
+                        return _Kept(code="F541", reason=f"{where}: {reason}")
+    except TaskError as error:
+        return _Kept(code="F540", reason=str(error))
+    if least is None:
+        return _Kept()
+    figure = f"{noise} {source}"
+    if noise.within(least):
+        return _Kept(figure)
+    reason = f"{name} in {network.precision}: {figure}, and {least:g} dB are asked for"
+    return _Kept(figure, "F541", reason)
+
+
+@contextmanager
+def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
+    """The network as programs run it, on ONNX Runtime and on another engine. Raises TaskError."""
+    from ... import runtime
+    from ...runtime.tokens import Port
+
+    names = [t.name for t in network.inputs], [t.name for t in network.outputs]
+    ports = [
+        [Port(t.name, t.type.dtype, t.type.shape) for t in side]
+        for side in (network.inputs, network.outputs)
+    ]
+    with scratch(None, "flowc-engine-") as home:
+        file = _placed(network, home)
+        reference = runtime.Network(file, *names)
+        other = getattr(runtime, engine.word)(file, *names, precision=network.precision)
+        try:
+            for code in (reference, other):
+                code.open(str(home), *ports)
+            yield reference, other
+        finally:
+            reference.close()
+            other.close()
+
+
+def _placed(network: Network, home: Path) -> str:
+    """The network with its weights in a folder, as in a build; its path there."""
+    sources = Sources(Path(network.path).parent)
+    file = sources.place("networks", network.path, network.model or None)
+    for name in network.external:
+        sources.place("networks", Path(network.path).parent / name)
+    for path, content in sources.plan.items():
+        target = home / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            target.write_bytes(content)
+        else:
+            target.symlink_to(Path(content).resolve())
+    return file
+
+
+def samples_of(network: Network, most: int) -> tuple[list[list[np.ndarray]], str]:
+    """Data for the inputs, and what it is: the network's calibration files, else random numbers."""
+    import numpy as np
+
+    if network.calibrate is not None:
+        borders = [Border(t.name, t.type.dtype, t.type.shape) for t in network.inputs]
+        with suppress(NetworkError):  # which is reported where the network is quantized
+            found = calibration(network.calibrate.text, Path(network.calibrate.path), borders)
+            kept = [[sample[t.name] for t in network.inputs] for sample in found[:most]]
+            return kept, "of its calibration files"
+    random = np.random.default_rng(1)
+    kept = [
+        [_drawn(t.type.dtype, t.type.shape, random) for t in network.inputs] for _ in range(most)
+    ]
+    return kept, RANDOM
+
+
+def _drawn(dtype: str, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    """Numbers of a type: normal ones, all bytes, and of other whole numbers 0 and 1, which may be
+    indices."""
+    import numpy as np
+
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return random.standard_normal(shape).astype(kind)
+    return random.integers(0, 256 if kind == np.uint8 else 2, shape).astype(kind)
+
+
+def _difference(wanted: np.ndarray, made: np.ndarray, *, exact: bool) -> str:
+    """How two arrays differ, in words; empty if they agree. Numbers count if they are `exact`."""
+    import numpy as np
+
+    if wanted.shape != made.shape or wanted.dtype != made.dtype:
+        return f"{made.dtype} {list(made.shape)} for {wanted.dtype} {list(wanted.shape)}"
+    if not exact:
+        return ""
+    if wanted.dtype.kind == "f":
+        near = np.isclose(made, wanted, RTOL, ATOL, equal_nan=True)
+    else:
+        near = made == wanted
+    if near.all():
+        return ""
+    return f"{near.size - int(near.sum())} of {near.size} numbers differ"

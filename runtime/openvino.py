@@ -1,0 +1,281 @@
+"""Networks on CPUs through OpenVINO.
+
+An inference runs in the thread of its worker, in one stream, on as many threads as the task was
+given, and writes straight into the tokens. What OpenVINO has compiled is kept in the build, in the
+folder `engines`, and read again while nothing has changed that it depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+import tempfile
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .code import Network
+from .memory import Outputs, Rehearsal
+from .tokens import Port, TaskError
+
+#: Changes when other files are written.
+FORMAT = 1
+#: Inputs by name, with the shapes that they get.
+Shapes = Tuple[Tuple[str, Tuple[int, ...]], ...]
+
+
+class OpenVino(Network):
+    """Inference with OpenVINO; `file` to `threads` as in `Network`.
+
+    `external` are files with weights, beside the network's. With `precision` bf16 it computes in 16
+    bits; a file in 8 bits needs no word.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        batch: int = 1,
+        threads: int = 1,
+        external: Sequence[str] = (),
+        precision: str = "",
+    ) -> None:
+        Network.__init__(self, file, inputs, outputs, batch, threads)
+        self.external = external
+        self._hint = "bf16" if precision == "bf16" else "f32"
+        self._workers = 1
+        self._engine = ""
+        #: Requests that no worker uses at the moment: two workers may not use one at once.
+        self._free: List[Any] = []
+
+    @property
+    def engine(self) -> str:
+        return self._engine
+
+    def fired_by(self, workers: int) -> None:
+        self._workers = workers
+
+    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        path = os.path.realpath(os.path.join(home, self.file))
+        self._inputs, self._outputs = inputs, outputs
+        self._whole = [self._grouped(p) for p in outputs]
+        self._made = Outputs(self._wanted, self._whole, own=True)
+        shapes = tuple((n, self._grouped(p).shape) for n, p in zip(self._names, inputs))
+        files = (path,) + tuple(os.path.join(os.path.dirname(path), f) for f in self.external)
+        self._model = compiled(
+            files, self.threads, self._hint, os.path.join(home, "engines"), shapes
+        )
+        self._engine = "OpenVINO %s, %s" % (_version(), self._hint)
+        self._at = _positions(self._model.inputs, self._names)
+        self._out = _positions(self._model.outputs, self._wanted)
+        self._free = [self._request() for _ in range(self._workers)]
+
+    def _grouped(self, port: Port) -> Port:
+        shape = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:]
+        return Port(port.name, port.dtype.name, shape)
+
+    def _request(self) -> Any:
+        """A request that has run once: the first inference takes longer."""
+        request = self._model.create_infer_request()
+        ones = [np.ones(p.shape, p.dtype) for p in map(self._grouped, self._inputs)]
+        self._run(request, ones, self._made.arrays(), rehearsal=True)
+        self._made.forget()
+        return request
+
+    def rehearsals(self) -> List[Rehearsal]:
+        return []
+
+    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
+        return None
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int, options: Any = None) -> Any:
+        return tuple(self._inferred(inputs))
+
+    def fire_batch(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
+        """Inputs and outputs have a leading axis of firings, as those of `Network`."""
+        count = len(inputs[0])
+        joined = [
+            a.reshape((count * p.shape[0],) + p.shape[1:]) for a, p in zip(inputs, self._inputs)
+        ]
+        made = self._inferred(joined)
+        return [a.reshape((count,) + p.shape) for a, p in zip(made, self._outputs)]
+
+    def _inferred(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
+        try:
+            request = self._free.pop()
+        except IndexError:
+            request = self._request()
+        made = self._made.arrays()
+        self._run(request, inputs, made)
+        self._free.append(request)
+        return made
+
+    def _run(
+        self,
+        request: Any,
+        inputs: Sequence[np.ndarray],
+        made: Sequence[np.ndarray],
+        rehearsal: bool = False,
+    ) -> None:
+        import openvino
+
+        # OpenVINO reads them where they are, and does not keep them alive: this list does. It takes
+        # no array that is read-only or has gaps.
+        given = [_plain(a) for a in inputs]
+        try:
+            for at, array in zip(self._at, given):
+                request.set_input_tensor(at, openvino.Tensor(array, shared_memory=True))
+            for at, array in zip(self._out, made):
+                request.set_output_tensor(at, openvino.Tensor(array, shared_memory=True))
+        except Exception as error:
+            raise TaskError("OpenVINO refuses a tensor: %s" % _last_line(error)) from error
+        try:
+            # Not in a thread of OpenVINO's, whose cores nobody has chosen.
+            request.infer()
+        except Exception as error:
+            if not rehearsal:  # ones may be no data of this network
+                raise TaskError("OpenVINO: %s" % _last_line(error)) from error
+
+    def close(self) -> None:
+        self._free = []
+        self._model = None
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy that OpenVINO can read; a scalar stays one."""
+    if array.flags.c_contiguous and array.flags.writeable:
+        return array
+    return np.array(array, order="C")
+
+
+def _positions(ports: Sequence[Any], names: Sequence[str]) -> List[int]:
+    """Where the tensors are among those of a compiled model."""
+    found: Dict[str, int] = {}
+    for position, port in enumerate(ports):
+        for name in port.get_names():
+            found[name] = position
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise TaskError("OpenVINO has no tensor %s" % missing[0])
+    return [found[name] for name in names]
+
+
+def _imported() -> Any:
+    # TBB would ask hwloc for the cores of the machine, and while an inference runs give its thread
+    # all of them: a worker with a core of its own would leave it.
+    os.environ.setdefault("HWLOC_THISSYSTEM", "0")
+    try:
+        import openvino
+    except ImportError as error:
+        raise TaskError("openvino is missing: pip install openvino") from error
+    return openvino
+
+
+def _version() -> str:
+    return str(_imported().__version__).partition("-")[0]
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
+@lru_cache(maxsize=None)
+def compiled(files: Tuple[str, ...], threads: int, hint: str, folder: str, shapes: Shapes) -> Any:
+    """A compiled model, which instances of one network share; `folder` keeps it between runs.
+
+    `hint` is the precision, `bf16` or `f32`. Raises TaskError if OpenVINO does not take the
+    network, gives it fewer threads, or computes in another precision.
+    """
+    openvino = _imported()
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,
+        "INFERENCE_PRECISION_HINT": hint,
+    }
+    name = os.path.basename(files[0])
+    core = openvino.Core()
+    able = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if hint == "bf16" and "BF16" not in able:
+        raise TaskError("this CPU does not compute in bf16, but in %s" % ", ".join(able))
+    try:
+        kept = os.path.join(folder, "%s-%s.openvino" % (name, _key(files, shapes)))
+        model = _read(core, kept, settings)
+        if model is None:
+            source = core.read_model(files[0])
+            source.reshape({n: list(shape) for n, shape in shapes})
+            model = core.compile_model(source, "CPU", settings)
+            _write(kept, model)
+    except Exception as error:
+        raise TaskError("OpenVINO refuses %s: %s" % (name, _last_line(error))) from error
+    got = int(model.get_property("INFERENCE_NUM_THREADS"))
+    if got != threads:
+        cores = len(os.sched_getaffinity(0))
+        reason = "OpenVINO gives %s %d of %d threads: this program may use %d cores"
+        raise TaskError(reason % (name, got, threads, cores))
+    precision = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    if precision != hint:
+        raise TaskError("OpenVINO computes %s in %s, not in %s" % (name, precision, hint))
+    return model
+
+
+# -- what is kept ----------------------------------------------------------------------------------
+def _key(files: Sequence[str], shapes: Shapes) -> str:
+    """A hash over all that a compiled model depends on; threads and precision are chosen when it is
+    read."""
+    digest = hashlib.sha256()
+    digest.update(repr((FORMAT, _version(), platform.machine(), _flags(), shapes)).encode())
+    for file in files:
+        with open(file, "rb") as stream:
+            for part in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _flags() -> str:
+    """What instructions the CPU has, in the words of Linux."""
+    with suppress(OSError):
+        with open("/proc/cpuinfo") as stream:
+            for line in stream:
+                if line.lower().startswith(("flags", "features")):
+                    return line.partition(":")[2].strip()
+    return ""
+
+
+def _read(core: Any, path: str, settings: Dict[str, Any]) -> Any:
+    """The model that is kept; None where there is none, or it is damaged."""
+    try:
+        with open(path, "rb") as stream:
+            digest, content = stream.read(32), stream.read()
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        return core.import_model(io.BytesIO(content), "CPU", settings)
+    except OSError:
+        return None
+    except Exception:  # it was made by another build of OpenVINO: what it raises has no common type
+        return None
+
+
+def _write(path: str, model: Any) -> None:
+    """Keep a compiled model, as a whole or not at all; a folder that cannot be written to is no
+    fault."""
+    stream = io.BytesIO()
+    model.export_model(stream)
+    content = stream.getvalue()
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        handle, made = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            os.replace(made, path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(made)
+            raise

@@ -1,0 +1,148 @@
+"""Searches try the engines that are there: what is measured of them, and what runs decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flowc.driver.measure import engine_times
+from flowc.driver.plan import compared
+from flowc.driver.solve.map import Answer, find_mapping
+from flowc.driver.text import store
+from flowc.driver.text.check import prepare
+from flowc.model.application import Network
+from flowc.networks.engines import Engine
+from flowc.runtime.openvino import _flags
+
+from builds import Write, build, pretend_runs
+from models import N, save
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("openvino") is None, reason="there is no OpenVINO"),
+    pytest.mark.skipif(
+        not {"avx512_bf16", "amx_bf16", "bf16"}.intersection(_flags().split()),
+        reason="this CPU does not compute in bf16",
+    ),
+]
+
+TEXT = """
+task Make {{ out x: float32[1, 4, 8, 8]  python "t.py:Make" }}
+task Take {{ in y: float32[1, 4, 8, 8]  python "t.py:take" }}
+network Net from "net.onnx" {{ in x: float32[1, 4, 8, 8] from "x"  out y: float32[1, 4, 8, 8] from "y" {wish} }}
+app A {{ m: Make  n: Net  t: Take  m -> n -> t }}
+"""
+PYTHON = """
+import numpy as np
+
+class Make:
+    def __init__(self):
+        self.random = np.random.default_rng(1)
+
+    def __call__(self):
+        return 5 + self.random.standard_normal((1, 4, 8, 8)).astype(np.float32)
+
+def take(y): pass
+"""
+
+
+@pytest.fixture
+def mapped(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Maps a text whose network has a wish; made-up times say how fast engines and programs are."""
+
+    def find(
+        wish: str, ratios: dict[str, float], of_16_bits: float = 0.5, least: int = 0
+    ) -> Answer:
+        flow = write(TEXT.format(wish=wish), t_py=PYTHON)
+        nodes = [N("Conv", ["x", "w"], ["h"], pads=[1, 1, 1, 1]), N("Relu", ["h"], ["y"])]
+        kernel = np.random.default_rng(2).standard_normal((4, 4, 3, 3)).astype(np.float32)
+        save(flow.parent / "net.onnx", nodes, {"x": [1, 4, 8, 8]}, {"w": kernel}, "y")
+
+        def ratio(network: Network, engine: Engine) -> tuple[float, int]:
+            return ratios[network.precision], 9
+
+        def period(built: Path) -> float:
+            other = "OpenVino" in (built / "main.py").read_text()
+            return 1e6 * of_16_bits if other else 1e6
+
+        pretend_runs(monkeypatch, period)
+        monkeypatch.setattr(engine_times, "LEAST_NS", least)
+        monkeypatch.setattr(engine_times, "_ratio", ratio)
+        return find_mapping(flow, evaluations=30)
+
+    return find
+
+
+def engines(answer: Answer) -> set[tuple[str, str]]:
+    """Engine and precision of the network in an answer."""
+    return {(s.engine, s.precision) for n in answer.mapping.networks for s in n.stages}
+
+
+def test_a_mapping_has_the_fastest_engine_and_a_build_takes_it(
+    mapped: Callable[..., Answer], tmp_path: Path
+) -> None:
+    answer = mapped("precision any within 20 dB", {"fp32": 0.9, "bf16": 0.5})
+    assert engines(answer) == {("openvino", "bf16")}
+    (words,) = [line for line in answer.mapping.why if line.startswith("A.n: ")]
+    assert "fp32 on ONNX Runtime" in words
+    assert "dB over 32 samples of its source" in words
+    flow = Path(answer.valid.system.path)
+    # the times of the engine that was chosen are known: nothing is measured again
+    profile, warnings = store.read_profile(prepare(flow).require())
+    assert not warnings
+    assert profile is not None
+    (entry,) = [e for e in profile.entries if e.subject == "A.n"]
+    assert (entry.engine, entry.precision) == ("openvino", "bf16")
+    built = build(flow, tmp_path / "out", platform="host")
+    assert 'precision="bf16"' in (built / "main.py").read_text()
+    assert '"noise_db": 20.0' in (built / "deployment.json").read_text()
+
+
+def test_without_a_wish_nothing_is_less_exact(mapped: Callable[..., Answer]) -> None:
+    answer = mapped("", {"fp32": 0.5})
+    assert engines(answer) == {("openvino", "")}
+    assert not [line for line in answer.mapping.why if "bf16" in line]
+
+
+def test_runs_decide_against_an_engine(mapped: Callable[..., Answer]) -> None:
+    answer = mapped("precision any within 20 dB", {"fp32": 0.9, "bf16": 0.5}, of_16_bits=2.0)
+    assert engines(answer) == {("", "")}
+    assert answer.mapping.contestants[0].name.endswith(", on ONNX Runtime")
+
+
+def test_what_is_not_near_enough_is_left_out_and_said(mapped: Callable[..., Answer]) -> None:
+    answer = mapped("precision any within 150 dB", {"fp32": 1.0, "bf16": 0.5})
+    assert engines(answer) == {("", "")}
+    (words,) = [line for line in answer.mapping.why if line.startswith("A.n: ")]
+    assert "bf16 on OpenVINO not: " in words
+    assert "and 150 dB are asked for" in words
+
+
+def test_small_networks_and_small_gains_stay_on_onnxruntime(
+    mapped: Callable[..., Answer],
+) -> None:
+    small = mapped("precision any within 20 dB", {}, least=100_000)
+    assert engines(small) == {("", "")}
+    assert "A.n: on ONNX Runtime, as an inference takes less than 0.1 ms" in small.mapping.why
+
+
+def test_recorded_inputs_are_those_of_the_network(mapped: Callable[..., Answer]) -> None:
+    answer = mapped("", {"fp32": 0.99})
+    assert engines(answer) == {("", "")}, "too small a gain"
+    recorded = engine_times.recorded_inputs(answer.valid, ["A.n"])
+    random = np.random.default_rng(1)
+    wanted = [5 + random.standard_normal((1, 4, 8, 8)).astype(np.float32) for _ in range(32)]
+    assert len(recorded["A.n"]) == len(wanted) == compared.MORE_SAMPLES
+    for (mine,), its in zip(recorded["A.n"], wanted, strict=True):
+        assert np.array_equal(mine, its)
+
+
+def test_an_application_without_data_keeps_its_precision(
+    mapped: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_times, "recorded_inputs", lambda valid, names: {})
+    answer = mapped("precision any within 20 dB", {"fp32": 1.0, "bf16": 0.5})
+    assert engines(answer) == {("", "")}
+    assert any("the application gave no data to compare on" in line for line in answer.mapping.why)
