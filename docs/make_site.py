@@ -43,7 +43,13 @@ PAGES: dict[str, list[str]] = {
         for p in ("native", "gpu", "boards", "machines", "robots", "embedding", "external", "fmu")
     ],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
-    "Reference": ["docs/json.md", "docs/glossary.md", "docs/performance.md", "CHANGELOG.md"],
+    "Reference": [
+        "docs/json.md",
+        "docs/glossary.md",
+        "docs/performance.md",
+        "docs/published.md",
+        "CHANGELOG.md",
+    ],
     "Examples": ["examples"],
     "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md"],
     "Decisions": ["docs/decisions.md", "docs/decisions"],
