@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from flowc.analysis.dataflow.order import iteration_order
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.networks.dataflow.layerwise import Phased, as_sdf, phased
+from flowc.networks.dataflow.minakova import minakova
 from published_systems.rows import Table, board, numbers, same, table
 
-from minakova import minakova
 from minakova_examples import chain, figure_3_2, table_3_1
 
 TITLE = "D. High-throughput inference: SDF, a balanced mapping, CSDF with phases"

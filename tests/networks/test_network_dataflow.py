@@ -22,6 +22,7 @@ from flowc.networks.dataflow.by_parts import (
     rows_by_phase,
 )
 from flowc.networks.dataflow.layerwise import Phased, as_sdf, phased
+from flowc.networks.dataflow.minakova import minakova
 from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Layer, LayerEdge, Rows, RowWindow
 from flowc.networks.onnx.read_layers import read_layers
@@ -29,7 +30,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from minakova import minakova
 from minakova_examples import chain, figure_3_2, figure_4_1, table_3_1
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
