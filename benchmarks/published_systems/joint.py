@@ -10,6 +10,7 @@ from flowc.search.deadline.auto import search
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import JointProblem
 from flowc.search.deadline.verdict import verdict
+from published_systems.bounds import equations_5_3_and_5_4
 from published_systems.rows import Table, board, table
 
 TITLE = "C. CNNs in model-based design: one mapping for tasks and networks"
@@ -29,6 +30,7 @@ def tables() -> Iterator[Table]:
     )
     yield _candidates()
     yield _processors()
+    yield equations_5_3_and_5_4()
     yield _cameras()
     yield _random()
 

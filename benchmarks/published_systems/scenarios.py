@@ -13,6 +13,7 @@ from flowc.search.deadline.auto import search
 from flowc.search.frequency.greedy import greedy
 from flowc.search.frequency.optimal import optimal
 from flowc.search.frequency.problem import ClockProblem, Levels
+from published_systems.bounds import equation_4_2
 from published_systems.rows import Table, board, numbers, same, table
 
 from kim_examples import (
@@ -42,6 +43,7 @@ LONGER = (Fraction(2), Fraction(3, 2), Fraction(1))
 def tables() -> Iterator[Table]:
     """All that the chapter has."""
     yield _candidates()
+    yield equation_4_2()
     yield _highest()
     yield _mappings()
     yield _rates()
