@@ -23,6 +23,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "referees"))
 
 import boards
 from flowc.analysis.timing.least import Least
@@ -41,23 +44,10 @@ from flowc.search.frequency.optimal import optimal
 from flowc.search.frequency.problem import ClockProblem, Domain, Levels
 from paired import Others, machine, table
 
-#: Cameras that run in each state.
-MACHINES: dict[str, tuple[tuple[int, ...], ...]] = {
-    "FSM-B": ((0,), (3,), (0, 1), (1, 3), (0, 2), (2, 3), (0, 1, 2), (1, 2, 3)),
-    "FSM-C": ((0, 3), (0,), (3,), (0, 1), (1, 3), (0, 2), (2, 3), (1, 2)),
-    "FSM-D": ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)),
-}
+from kim_examples import FSM, TABLE_4_7
+
 #: What the highest rate is to be, against that for all cameras at once.
-AIMS = {"FSM-B": 1.10, "FSM-C": 1.25, "FSM-D": 1.00}
-#: Table 4.7, in MHz.
-RATES = {
-    "cpu": (
-        "1190.4 1267.2 1344 1420.8 1497.6 1574.4 1651.2 1728 1804.8 1881.6 2035.2 2112 2188.8"
-        " 2265.6"
-    ),
-    "gpu": "675.75 828.75 905.25 1032.75 1198.5 1236.75 1338.75 1377",
-    "dla": "550.4 640 729.6 806.4 896 972.8 1062.4 1152 1228.8 1395.2",
-}
+AIMS = {"B": 1.10, "C": 1.25, "D": 1.00}
 #: Watts of a processor at the highest rate: idle, and more while it is busy; of the board, whatever
 #: runs.
 WATTS, BOARD = {"cpu": (0.1, 1.5), "gpu": (1.6, 12.0), "dla": (0.2, 3.2)}, Fraction(42, 10)
@@ -117,7 +107,7 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
     system = with_its_workers(timed(problem, places))
     domains = []
     for pool in problem.platform.pools:
-        hz = tuple(Fraction(word) * 10**6 for word in RATES[pool.kind].split())
+        hz = tuple(Fraction(str(mhz)) * 10**6 for mhz in TABLE_4_7[pool.kind])
         idle, busy = map(Fraction, WATTS[pool.kind])
         share = sum(
             (
@@ -192,7 +182,7 @@ def keeps(problem: JointProblem, places: Assignment) -> bool:
 
 def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]:
     """A row for each period of a scenario."""
-    states = MACHINES[name]
+    states = FSM[name]
     failing: dict[tuple[int, ...], tuple[Levels, ...]] = {}
     for longer in LONGER:
         rate = Fraction(fps) / longer
@@ -221,7 +211,7 @@ def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]
                 assert min(problem.watts(x) for x in every if problem.holds(x)) == found.watts
         count = len(states)
         yield [
-            name,
+            f"FSM-{name}",
             f"{float(rate):.1f}",
             f"{float(watts) / count:.3f}",
             f"{float(others) / count:.3f}",
@@ -239,7 +229,7 @@ def main(brute: bool) -> None:
     """Both tables."""
     others = Others()
     board = mapped()
-    reached = {name: highest(board, states) for name, states in MACHINES.items()}
+    reached = {name: highest(board, states) for name, states in FSM.items()}
     print(f"{machine()}; {others.text()}\n")
     rows = [
         [
@@ -254,7 +244,7 @@ def main(brute: bool) -> None:
     for name, (fps, own) in reached.items():
         rows.append(
             [
-                name,
+                f"FSM-{name}",
                 str(board.fps),
                 str(fps),
                 str(own),

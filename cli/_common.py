@@ -80,6 +80,14 @@ Shapes = Annotated[
         help="Of a network: sizes of an input with open dimensions. Once for each of them.",
     ),
 ]
+Places = Annotated[
+    Path | None,
+    typer.Option(
+        "--places",
+        metavar="FILE.json",
+        help="Of a network: the processor of each layer, for a graph of a task per processor.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 OnPlatform = Annotated[
     str,

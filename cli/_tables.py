@@ -205,7 +205,9 @@ def _repetition(vector: dict[str, int]) -> str:
 
 def _times(app: Application, analysis: Analysis) -> str:
     if app.span.file.endswith(".onnx"):
-        return "1 per firing: a phase of a layer"
+        if analysis.times.source == "unit":
+            return "1 per firing: a phase of a layer"
+        return "those of `--places`, or 1 ns for each layer that it names"
     if analysis.times.source == "unit":
         firing = f"1 ns per firing of {', '.join(map(_short, analysis.times.guessed))}"
         if _unit(analysis):

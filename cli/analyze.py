@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from ._common import (
     Json,
     OnPlatform,
+    Places,
     Shapes,
     TextOrNetwork,
     print_json,
@@ -19,6 +21,7 @@ from ._common import (
     show_diagnostics,
     with_shapes,
 )
+from ._graphs import graph_tables
 from ._groups import grouped
 from ._scenario import states_in_table
 from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
@@ -27,6 +30,7 @@ from ._variants import variants_table
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Capacities, PathLatency
     from ..driver.show.analyze import Analyzed
+    from ..driver.show.mapped_network import MappedGraph
     from ..driver.show.networks import NetworkMemory
     from ..model.application import Application
 
@@ -73,6 +77,14 @@ class AnalysisOptions:
             "--cuts", help="Of a network: the layers after which a pin may cut it into stages."
         ),
     ] = False
+    csdf: Annotated[
+        bool,
+        typer.Option(
+            "--csdf",
+            help="Of a network: its actors, phases and channels; with --places, on processors.",
+        ),
+    ] = False
+    places: Places = None
     seconds: Annotated[
         float,
         typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1),
@@ -83,7 +95,13 @@ class AnalysisOptions:
     @property
     def for_networks(self) -> list[str]:
         """The given options that only .onnx files have."""
-        chosen = {"--by-parts": self.by_parts, "--cuts": self.cuts, "--memory": self.memory}
+        chosen = {
+            "--by-parts": self.by_parts,
+            "--cuts": self.cuts,
+            "--memory": self.memory,
+            "--csdf": self.csdf,
+            "--places": self.places is not None,
+        }
         return [name for name, is_given in chosen.items() if is_given]
 
 
@@ -100,12 +118,16 @@ def analyze(file: TextOrNetwork, options: AnalysisOptions, as_json: Json = False
         raise typer.BadParameter(f"import it first: flowc import {file}", param_hint="APP.flow")
     if options.for_networks and not is_network:
         raise typer.BadParameter("it is for .onnx files", param_hint=options.for_networks[0])
+    if options.by_parts and (options.csdf or options.places is not None):
+        message = "a layer by parts has phases of its own: leave `--csdf` and `--places` out"
+        raise typer.BadParameter(message, param_hint="--by-parts")
     return _analyze(file, options, as_json)
 
 
 def _analyze(file: Path, options: AnalysisOptions, as_json: bool) -> int:
     """Analyze the apps of a text, or a network as an app of its layers."""
     from ..driver.show.analyze import analyze as driver_analyze
+    from ..driver.show.mapped_network import mapped_graphs
     from ..driver.show.networks import network_memory
 
     analyzed = driver_analyze(
@@ -115,14 +137,18 @@ def _analyze(file: Path, options: AnalysisOptions, as_json: bool) -> int:
         for_period=options.buffers,
         pareto=options.pareto,
         by_parts=options.by_parts,
+        places=options.places,
         seconds=options.seconds,
         report=progress,
         noticed=lambda diagnostics, checked: show_diagnostics(diagnostics, checked.system.sources),
         answered=None if as_json else _GrowingTables(options.buffers),
     )
     memory = network_memory(file) if options.by_parts else None
+    graphs = mapped_graphs(file, options.places) if options.csdf else ()
     if as_json:
-        print_json(_document(analyzed, memory))
+        print_json(_document(analyzed, memory) | _graphs(graphs))
+    elif graphs:
+        print(f"\n{graph_tables(graphs)}")
     elif memory is not None:
         print(f"\n{network_table(memory)}")
     else:
@@ -194,6 +220,12 @@ def _document(analyzed: Analyzed, memory: NetworkMemory | None) -> dict[str, Any
     if memory is not None:
         document["memory"] = _memory(memory)
     return document
+
+
+def _graphs(graphs: Iterable[MappedGraph]) -> dict[str, Any]:
+    """The graphs of `--csdf` by the rules of their phases, if there are any."""
+    found = {g.rule: asdict(g) | {"period_ns": _exact(g.period_ns)} for g in graphs}
+    return {"csdf": found} if found else {}
 
 
 def _data(analysis: Analysis) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 from ._common import (
     Json,
     OnPlatform,
+    Places,
     TextOrNetwork,
     print_json,
     progress,
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
 
 #: The format if none is chosen; with `--into`, the first one that changes projects.
 DEFAULT = "sdf3"
+
+
+class Phases(StrEnum):
+    """The rules of `driver.show.mapped_network.RULES`."""
+
+    LEVELS = "levels"
+    MINAKOVA = "minakova"
 
 
 def export(
@@ -51,6 +60,13 @@ def export(
             help="Which app, where there are several.", metavar="NAME", show_default=False
         ),
     ] = None,
+    places: Places = None,
+    phases: Annotated[
+        Phases,
+        typer.Option(
+            help="With --places: phases by levels, or by Algorithm 2 of Minakova's thesis."
+        ),
+    ] = Phases.LEVELS,
     *,
     options: Options,
     platform: OnPlatform = "host",
@@ -76,6 +92,10 @@ def export(
             f"{chosen.title or format} runs an app with its mapping: give a .flow text",
             param_hint="APP.flow",
         )
+    if places is not None and file.suffix != ".onnx":
+        raise typer.BadParameter("it is for .onnx files", param_hint="--places")
+    if phases != Phases.LEVELS and places is None:
+        raise typer.BadParameter("it needs `--places`", param_hint="--phases")
     _refuse_options(chosen, known, into is not None, options)
     if into is not None:
         if output is not None or app is not None:
@@ -90,7 +110,9 @@ def export(
                 "a project always holds all apps of a text", param_hint="--app"
             )
         return _folder(chosen, Order(file, output, platform, options, force, progress), as_json)
-    exported = driver_export(file, format, app=app, platform=platform)
+    exported = driver_export(
+        file, format, app=app, platform=platform, places=places, phases=phases.value
+    )
     target = output or Path(f"{exported.name}{exported.suffix}")
     show_diagnostics(exported.warnings, sources(exported.warnings))
     refuse_existing(target, force)

@@ -59,6 +59,7 @@ PAGES: dict[str, list[str]] = {
         "docs/stability.md",
         "docs/glossary.md",
         "docs/performance.md",
+        "docs/published.md",
         "CHANGELOG.md",
     ],
     "Examples": ["examples"],

@@ -246,6 +246,10 @@ CODES: dict[str, tuple[str, str]] = {
         "operators of a network are not known",
         "ONNX Runtime has those of ONNX and its own. Others come in a shared library with a function `RegisterCustomOps`, which `library` names; it is copied into builds.",
     ),
+    "F414": (
+        "places of layers cannot be read",
+        "`--places` names a JSON file that has the layers of an `.onnx` network by processor, or their times in ns by processor and layer.",
+    ),
     # -- platforms and mappings --------------------------------------------------------------------
     "F501": (
         "there is no such processor",

@@ -13,6 +13,7 @@ from ...interop.registry import Changes, Exporter, Folder, Options, Order, Sourc
 from ...model.diagnostic import Diagnostic, Errors, one_of
 from ...model.times import times_of
 from ..plan.program import places
+from ..show.mapped_network import check_mapped
 from ..show.networks import check_network
 from ..text import store
 from ..text.check import Checked, check
@@ -29,9 +30,20 @@ class Export:
 
 
 def export(
-    path: str | Path, format: str = "sdf3", *, app: str | None = None, platform: str = "host"
+    path: str | Path,
+    format: str = "sdf3",
+    *,
+    app: str | None = None,
+    platform: str = "host",
+    places: str | Path | None = None,
+    phases: str = "levels",
 ) -> Export:
-    """Write an app of a text, by default the only one, in another tool's format. Raises Errors."""
+    """Write an app of a text, by default the only one, in another tool's format.
+
+    A network is written as a task per layer; with `places`, a file with the processor of each
+    layer, as a task per processor with `phases` by a rule of `driver.show.mapped_network.RULES`.
+    Raises Errors.
+    """
     exporter = _exporter(format)
     if exporter.write is None:
         help_text = (
@@ -43,9 +55,13 @@ def export(
     if alone and not exporter.networks:
         message = f"`{format}` describes an application with its mapping, and `{path}` is a network"
         raise Errors([Diagnostic("F704", message, None, help="give a .flow text")])
-    source, warnings = _source(
-        check_network(path) if alone else check(path, platform=platform), exporter, alone
-    )
+    if alone and places is not None:
+        checked = check_mapped(path, places, phases)
+    elif alone:
+        checked = check_network(path)
+    else:
+        checked = check(path, platform=platform)
+    source, warnings = _source(checked, exporter, alone)
     written = exporter.write(source, app)
     return Export(written.name, written.text, exporter.suffix, (*warnings, *written.warnings))
 

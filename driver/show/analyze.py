@@ -66,7 +66,8 @@ class AnalysisRequest:
     """What is analyzed. `for_period` also searches for the least buffers that keep the period,
     `pareto` for the whole trade-off; with `overlap`, firings of a task may overlap.
 
-    Each search may take `seconds`. With `by_parts`, the layers of a network work row by row.
+    Each search may take `seconds`. With `by_parts`, the layers of a network work row by row; with
+    `places`, a file with the processor of each layer, it is a graph of a task per processor.
     `report` gets lines of progress.
     """
 
@@ -75,6 +76,7 @@ class AnalysisRequest:
     for_period: bool = False
     pareto: bool = False
     by_parts: bool = False
+    places: str | Path | None = None
     seconds: float = 10.0
     report: Report | None = None
 
@@ -93,12 +95,15 @@ def analyze(
     possible. `noticed` gets the diagnostics before the searches start, `answered` the results of an
     app whenever there are more.
     """
+    from .mapped_network import check_mapped
     from .networks import check_network
     from .show import processor_schedules
 
     request = AnalysisRequest(**asked)
     is_network = Path(path).suffix == ".onnx"
-    if is_network:
+    if is_network and request.places is not None:
+        checked = check_mapped(path, request.places)
+    elif is_network:
         checked = check_network(path, by_parts=request.by_parts)
     else:
         checked = check(path, platform=request.platform)

@@ -51,7 +51,7 @@ def with_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Path:
         named = frozenset(b.name for b in look.outputs)
         return prepared(path, look, Wishes(fixed, {}, named, sizes=True), path.parent)
     except NetworkError as fault:
-        raise Errors([_as_diagnostic(fault)]) from fault
+        raise raised(fault) from fault
 
 
 def _require_fits(file: NetworkInterface, name: str, sizes: tuple[int, ...]) -> None:
@@ -75,27 +75,41 @@ def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
     With `by_parts`, every layer works through its data row by row (networks.dataflow.by_parts).
     Raises Errors.
     """
-    cnn = _layers(path)
-    stem = Path(path).stem
-    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem) or "network"
+    cnn, name = layers_of(path), network_app_name(path)
     try:
         app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
     except NetworkError as fault:
-        raise Errors([_as_diagnostic(fault)]) from fault
+        raise raised(fault) from fault
+    return network_checked(path, app)
+
+
+def network_app_name(path: str | Path) -> str:
+    """The name of the app that a network becomes: an identifier."""
+    stem = Path(path).stem
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in stem) or "network"
+
+
+def network_checked(path: str | Path, app: Application) -> Checked:
+    """An app that stands for a network, checked like one of a text."""
     verdicts, diagnostics = check_app(app)
+    stem = Path(path).stem
     system, host = System(stem, str(path), (app,), (), (), {}), own_platform(HERE)
-    return Checked(Loaded(system, host, ()), Staged(system, host), {name: verdicts}, diagnostics)
+    return Checked(
+        Loaded(system, host, ()), Staged(system, host), {app.name: verdicts}, diagnostics
+    )
 
 
-def _layers(path: str | Path) -> Cnn:
+def layers_of(path: str | Path) -> Cnn:
+    """The layers of a network. Raises Errors."""
     try:
         return read_layers(Path(path))
     except NetworkError as fault:
-        raise Errors([_as_diagnostic(fault)]) from fault
+        raise raised(fault) from fault
 
 
-def _as_diagnostic(fault: NetworkError) -> Diagnostic:
-    return Diagnostic(fault.code, fault.message, None, help=fault.help)
+def raised(fault: NetworkError) -> Errors:
+    """The fault of a network as an error of a verb."""
+    return Errors([Diagnostic(fault.code, fault.message, None, help=fault.help)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +131,7 @@ class NetworkMemory:
 
 def network_memory(path: str | Path) -> NetworkMemory:
     """Least buffers of a network in three execution modes. Raises Errors."""
-    cnn = _layers(path)
+    cnn = layers_of(path)
     ours = _least(parts.by_parts(cnn, "Net"))
     printed, overlap, reason = None, 0, ""
     try:
@@ -140,7 +154,7 @@ def network_bands(path: str | Path) -> BandComparison:
         net = read_net(Path(path))
         return compare(net, blocked=read_blocked(net))
     except NetworkError as fault:
-        raise Errors([_as_diagnostic(fault)]) from fault
+        raise raised(fault) from fault
 
 
 def network_by_thesis(path: str | Path, seconds: float | None = None) -> Reduction:
@@ -150,9 +164,9 @@ def network_by_thesis(path: str | Path, seconds: float | None = None) -> Reducti
         require("deap", "search", "Algorithm 9 of Minakova's thesis")
     end = None if seconds is None else monotonic() + seconds
     try:
-        return reduction(_layers(path), None if end is None else lambda: monotonic() > end)
+        return reduction(layers_of(path), None if end is None else lambda: monotonic() > end)
     except NetworkError as fault:
-        raise Errors([_as_diagnostic(fault)]) from fault
+        raise raised(fault) from fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +204,7 @@ def _chain(path: str | Path) -> LayerChain:
     try:
         return read_chain(Path(path))
     except NetworkError as fault:
-        raise Errors([Diagnostic(fault.code, fault.message, None, help=fault.help)]) from fault
+        raise raised(fault) from fault
 
 
 def _cut_points(chain: LayerChain, work: Mapping[str, float]) -> tuple[CutPoint, ...]:

@@ -120,10 +120,10 @@ def phased(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
     phases = {
         home: [part for _, part in sorted(by_level.items())] for home, by_level in parts.items()
     }
-    return _assemble(cnn, mapping, phases, name, None)
+    return assemble(cnn, mapping, phases, name, None)
 
 
-def _assemble(
+def assemble(
     cnn: Cnn,
     mapping: Mapping[str, str],
     phases: Mapping[str, list[list[str]]],

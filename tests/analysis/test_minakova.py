@@ -9,24 +9,8 @@ import pytest
 from flowc.analysis.minakova import Buffer, BufferedEdge, Reduced, algorithm8, algorithm9, selected
 from flowc.analysis.placement import MemoryBlock, live_set, place
 from flowc.networks.dataflow.reduced import derived, reduction
-from flowc.networks.onnx.layers import SAME, Cnn, Layer
-from flowc.networks.onnx.layers import LayerEdge as EdgeOf
 
-#: Parts 2 and 3 are a pipeline; part 1 is the other CNN.
-PIPELINE = {frozenset((2, 3))}
-SECOND = (
-    BufferedEdge("e12^2", 2, 3072, 1, 2), BufferedEdge("e23^2(1)", 2, 6272, 2, 2), BufferedEdge("e23^2(2)", 3, 6272, 1, 1),
-    BufferedEdge("e34^2", 3, 10, 1, 2),
-)  # fmt: skip
-WHOLE = (
-    BufferedEdge("e12^1", 1, 3072, 1, 2), BufferedEdge("e23^1", 1, 8192, 2, 3), BufferedEdge("e24^1", 1, 8192, 2, 4),
-    BufferedEdge("e34^1", 1, 8192, 3, 4), BufferedEdge("e45^1", 1, 8192, 4, 5), *SECOND,
-)  # fmt: skip
-#: Schedule l1, l2, (l3 l4 l5) x 32.
-BY_PARTS = (
-    BufferedEdge("e12^1", 1, 3072, 1, 2), BufferedEdge("e23^1", 1, 8192, 2, 96), BufferedEdge("e24^1", 1, 8192, 2, 97),
-    BufferedEdge("e34^1", 1, 256, 3, 97), BufferedEdge("e45^1", 1, 256, 4, 98), *SECOND,
-)  # fmt: skip
+from minakova_examples import CNN1, EDGES_BY_PARTS, PIPELINE, PIPELINED_EDGES, WHOLE_EDGES
 
 
 def total(buffers: tuple[Buffer, ...]) -> int:
@@ -36,10 +20,13 @@ def total(buffers: tuple[Buffer, ...]) -> int:
 
 def test_the_tables_of_the_thesis() -> None:
     """6.2 and 6.3, buffer by buffer; 6.1 adds up to more than it says (51446)."""
-    assert sum(e.size for e in WHOLE) == 51466
-    assert [b.size for b in algorithm8(WHOLE, PIPELINE)] == [8192, 8192, 8192, 10]
-    assert sorted(b.size for b in algorithm8(BY_PARTS, PIPELINE)) == [256, 3072, 8192, 8192]
-    assert (total(algorithm8(WHOLE, PIPELINE)), total(algorithm8(BY_PARTS, PIPELINE))) == (
+    assert sum(e.size for e in WHOLE_EDGES) == 51466
+    assert [b.size for b in algorithm8(WHOLE_EDGES, PIPELINE)] == [8192, 8192, 8192, 10]
+    assert sorted(b.size for b in algorithm8(EDGES_BY_PARTS, PIPELINE)) == [256, 3072, 8192, 8192]
+    assert (
+        total(algorithm8(WHOLE_EDGES, PIPELINE)),
+        total(algorithm8(EDGES_BY_PARTS, PIPELINE)),
+    ) == (
         24586,
         19712,
     )
@@ -48,12 +35,12 @@ def test_the_tables_of_the_thesis() -> None:
 def test_the_answer_depends_on_the_order_of_the_edges() -> None:
     """By a third."""
     rng = random.Random(0)
-    for edges, least, most in ((WHOLE, 24586, 32768), (BY_PARTS, 19712, 28928)):
+    for edges, least, most in ((WHOLE_EDGES, 24586, 32768), (EDGES_BY_PARTS, 19712, 28928)):
         found = {total(algorithm8(rng.sample(edges, len(edges)), PIPELINE)) for _ in range(2000)}
         assert (min(found), max(found)) == (least, most)
 
 
-@pytest.mark.parametrize(("edges", "least"), [(WHOLE, 24576), (BY_PARTS, 15626)])
+@pytest.mark.parametrize(("edges", "least"), [(WHOLE_EDGES, 24576), (EDGES_BY_PARTS, 15626)])
 def test_offsets_in_one_arena_need_less(edges: tuple[BufferedEdge, ...], least: int) -> None:
     """Where the tensor of e23 and e24 is there once, and what alternates between parts is alive all
     the time."""
@@ -61,7 +48,7 @@ def test_offsets_in_one_arena_need_less(edges: tuple[BufferedEdge, ...], least: 
     items = [MemoryBlock(e.size, e.first, e.last) for e in one]
     # The pipeline runs when the first CNN does not, and its two parts together.
     end = max(e.last for e in one)
-    items += [MemoryBlock(e.size, end + 1, end + 2) for e in SECOND]
+    items += [MemoryBlock(e.size, end + 1, end + 2) for e in PIPELINED_EDGES]
     placed = place(items, seconds=0.5)
     assert placed.proved and placed.total == live_set(items)
     assert placed.total == least < total(algorithm8(edges, PIPELINE))
@@ -111,19 +98,6 @@ def test_alternating_copies_are_overwritten() -> None:
     assert wrong(alternating=True) == [0, 2, 4]
 
 
-def layer(name: str, channels: int, *sources: tuple[str, int]) -> Layer:
-    """32 rows of 32, from others with so many channels, row by row."""
-    edges = tuple(EdgeOf(s, 32 * 32 * c, 32, SAME) for s, c in sources)
-    return Layer(name, "Conv", (1, 32, 32, channels), 1, 32, edges)
-
-
-#: CNN1 of Fig. 6.1; its windows are in a picture: rows go one by one here.
-CNN1 = Cnn(
-    (layer("l1", 3), layer("l2", 8, ("l1", 3)), layer("l3", 8, ("l2", 8)), layer("l4", 8, ("l2", 8), ("l3", 8)),
-     layer("l5", 8, ("l4", 8))), "thesis",
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(("chosen", "sizes", "shared"), [
     ((), [3072, 8192, 8192, 8192, 8192], 24586),
     (("l3", "l4", "l5"), [3072, 8192, 8192, 256, 256], 19712),
@@ -135,7 +109,7 @@ def test_algorithm_10_derives_the_buffers_of_the_tables(
     edges, steps = derived(CNN1, chosen, 1)
     assert [e.size for e in edges] == sizes
     assert steps == (5 if not chosen else 2 + 3 * 32)
-    assert total(algorithm8([*edges, *SECOND], PIPELINE)) == shared
+    assert total(algorithm8([*edges, *PIPELINED_EDGES], PIPELINE)) == shared
 
 
 def test_algorithm_9_takes_the_least_memory_though_the_tables_do_not() -> None:
@@ -144,7 +118,9 @@ def test_algorithm_9_takes_the_least_memory_though_the_tables_do_not() -> None:
     def evaluate(chosen: tuple[bool, ...]) -> Reduced:
         names = [x.name for x, bit in zip(CNN1.layers, chosen, strict=True) if bit]
         edges, steps = derived(CNN1, names, 1)
-        return Reduced(chosen, total(algorithm8([*edges, *SECOND], PIPELINE)), (float(steps),))
+        return Reduced(
+            chosen, total(algorithm8([*edges, *PIPELINED_EDGES], PIPELINE)), (float(steps),)
+        )
 
     def found(limit: int, printed: bool) -> Reduced:
         rng = random.Random(0)

@@ -43,6 +43,7 @@ EXAMPLES = sorted(path.stem for path in FAULTY.glob("F*.flow"))
 #: No .flow text leads to these: the tests in tests/interop/ cover what is said about files of other
 #: tools, and tests/driver/test_extras.py what is said where something is not installed.
 NOT_FROM_TEXT = {
+    "F414",
     "F739",
     "F541",
     "F615",

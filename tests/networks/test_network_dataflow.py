@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from flowc.networks.dataflow.by_parts import (
     rows_by_phase,
 )
 from flowc.networks.dataflow.layerwise import Phased, as_sdf, phased
+from flowc.networks.dataflow.minakova import minakova
 from flowc.networks.onnx.interface import NetworkError
 from flowc.networks.onnx.layers import SAME, WHOLE, Cnn, Layer, LayerEdge, Rows, RowWindow
 from flowc.networks.onnx.read_layers import read_layers
@@ -30,25 +30,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from minakova import minakova
+from minakova_examples import chain, figure_3_2, figure_4_1, table_3_1
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 # -- the papers' examples --------------------------------------------------------------------------
-
-
-def example(phases: Sequence[int] = (32, 16, 4, 1, 1)) -> Cnn:
-    """Fig. 4.1 of Minakova's thesis."""
-    shapes = [(1, 32, 32, 1), (1, 16, 16, 4), (1, 4, 4, 3), (1, 1, 1, 2), (1, 1, 1, 2)]
-    rows: list[Rows] = [RowWindow(17), RowWindow(5, 3, top=-1, bottom=-1), WHOLE, WHOLE]
-    operators = ["input", "Conv", "Conv", "Gemm", "output"]
-    layers = []
-    for i, (shape, operator, p) in enumerate(zip(shapes, operators, phases, strict=True)):
-        edges = (
-            (LayerEdge(str(i), prod(shapes[i - 1]), shapes[i - 1][1], rows[i - 1]),) if i else ()
-        )
-        layers.append(Layer(str(i + 1), operator, shape, 1, p, edges))
-    return Cnn(tuple(layers), "fig4_1")
 
 
 def between(app: Application, source: str, destination: str) -> Channel:
@@ -119,8 +105,8 @@ def least(app: Application) -> dict[str, int]:
     return capacity
 
 
-def test_buffers_of_the_low_memory_example() -> None:
-    cnn = example()
+def test_buffers_of_the_low_memory_figure_4_1() -> None:
+    cnn = figure_4_1()
     assert layerwise_elements(cnn) == 2098 == sum(least(as_sdf(cnn, "A")).values())
     ours, theirs = by_parts(cnn, "A"), algorithm4(cnn, "A")
     for app in (ours, theirs):
@@ -139,7 +125,7 @@ def test_buffers_of_the_low_memory_example() -> None:
     assert sum(n for c, n in capacities.items() if c not in loops) == 978
     assert [n for c, n in capacities.items() if c in loops] == [1024, 256]
     # Ex3 of Table 4.1: layer 3 at once.
-    assert list(least(by_parts(example((32, 16, 1, 1, 1)), "A")).values()) == [544, 1024, 48, 2]
+    assert list(least(by_parts(figure_4_1((32, 16, 1, 1, 1)), "A")).values()) == [544, 1024, 48, 2]
 
 
 @pytest.mark.parametrize(
@@ -168,29 +154,10 @@ def test_where_algorithm_4_fails_parts_hold(
     assert not iteration_order(app, vector(app)).blocked
 
 
-def chain(edges: Sequence[tuple[str, str]], sizes: Mapping[str, int] = {}) -> Cnn:
-    """Layers of one row, in the order in which they appear."""
-    names = list(dict.fromkeys(n for e in edges for n in e))
-    layers = []
-    for n in names:
-        inputs = tuple(LayerEdge(a, sizes.get(a, 7), 1, WHOLE) for a, b in edges if b == n)
-        layers.append(Layer(n, "Conv", (1, 1, 1, sizes.get(n, 7)), 4, 1, inputs))
-    return Cnn(tuple(layers), "f")
-
-
-def test_phases_of_the_high_throughput_example() -> None:
+def test_phases_of_the_high_throughput_figure_4_1() -> None:
     """Fig. 3.2 and Table 3.1 of Minakova's thesis; the topology is one that fits its text."""
-    edges = [(str(i), str(i + 1)) for i in range(1, 23) if i != 10]
-    edges = sorted(
-        [*edges, ("3", "6"), ("8", "11"), ("10", "13")], key=lambda e: (int(e[1]), int(e[0]))
-    )
-    cnn = chain(edges, {"7": 187200, "12": 22500})
+    cnn, mapping = figure_3_2(), table_3_1()
     assert len(cnn.layers) == 23 and len(as_sdf(cnn, "A").channels) == 24
-    cpus = {2: (8, 9, 10, 13), 3: (11, 12), 4: (14, 15, 16, 17, 18, 21, 22, 23), 5: (19, 20)}
-    mapping = {
-        x.name: next((f"cpu{k}" for k, v in cpus.items() if int(x.name) in v), "cpu1")
-        for x in cnn.layers
-    }
     for make, parts in (
         (minakova, (("8",), ("9", "10", "13"))),
         (phased, (("8", "9", "10"), ("13",))),

@@ -15,27 +15,7 @@ from flowc.search.frequency.problem import ClockProblem, Domain, FrequencyPlan, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-#: Table 4.7 of Kim's thesis, in MHz: GPU, CPU and DLA of a Xavier.
-XAVIER = {
-    "gpu": (675.75, 828.75, 905.25, 1032.75, 1198.5, 1236.75, 1338.75, 1377),
-    "cpu": (
-        1190.4,
-        1267.2,
-        1344,
-        1420.8,
-        1497.6,
-        1574.4,
-        1651.2,
-        1728,
-        1804.8,
-        1881.6,
-        2035.2,
-        2112,
-        2188.8,
-        2265.6,
-    ),
-    "dla": (550.4, 640, 729.6, 806.4, 896, 972.8, 1062.4, 1152, 1228.8, 1395.2),
-}
+from kim_examples import TABLE_4_7
 
 
 def drawn(
@@ -88,7 +68,7 @@ def certified(problem: ClockProblem, found: FrequencyPlan) -> bool:
 @given(st.integers(0, 2**32))
 def test_the_optimum_is_that_of_all_combinations(seed: int) -> None:
     rng = random.Random(seed)
-    rates = {kind: own[:: rng.randint(2, 5)] for kind, own in XAVIER.items()}
+    rates = {kind: own[:: rng.randint(2, 5)] for kind, own in TABLE_4_7.items()}
     problem = drawn(rng, rates)
     found = optimal(problem)
     held = [problem.watts(x) for x in all_of(problem) if problem.holds(x)]
@@ -106,7 +86,7 @@ def test_what_witnesses_rule_out_is_doubted() -> None:
     """Bounds are not quite monotone: here, one combination keeps the deadlines although faster ones
     do not."""
     tested: set[Levels] = set()
-    rates = {kind: own[::2] for kind, own in XAVIER.items()}
+    rates = {kind: own[::2] for kind, own in TABLE_4_7.items()}
     problem = next(
         p
         for n in range(20)
@@ -127,7 +107,7 @@ def test_what_witnesses_rule_out_is_doubted() -> None:
 
 
 def test_all_combinations_come_in_order() -> None:
-    problem = drawn(random.Random(1), {kind: own[::3] for kind, own in XAVIER.items()})
+    problem = drawn(random.Random(1), {kind: own[::3] for kind, own in TABLE_4_7.items()})
     order = list(problem.cheapest_first())
     assert sorted(order) == all_of(problem) and len(order) == problem.combinations
     watts = [problem.watts(x) for x in order]
@@ -138,7 +118,7 @@ def test_few_of_the_combinations_of_a_xavier_are_tested() -> None:
     """1,120 of them; Kim's greedy rule misses the optimum in about half of the cases."""
     tests, missed, there = [], 0, 0
     for seed in range(12):
-        problem = drawn(random.Random(seed), XAVIER)
+        problem = drawn(random.Random(seed), TABLE_4_7)
         assert problem.combinations == 1120
         found, other = optimal(problem), greedy(problem)
         tests.append(found.tests)
@@ -148,7 +128,7 @@ def test_few_of_the_combinations_of_a_xavier_are_tested() -> None:
 
 
 def test_witnesses_of_longer_periods_are_worth_something_at_shorter_ones() -> None:
-    slow, fast = (drawn(random.Random(5), XAVIER, Fraction(p)) for p in (60, 48))
+    slow, fast = (drawn(random.Random(5), TABLE_4_7, Fraction(p)) for p in (60, 48))
     first = optimal(slow)
     alone, helped = optimal(fast), optimal(fast, failing=first.witnesses)
     assert first.watts is not None and alone.watts == helped.watts and helped.tests <= alone.tests
@@ -156,5 +136,7 @@ def test_witnesses_of_longer_periods_are_worth_something_at_shorter_ones() -> No
 
 @pytest.mark.parametrize("find", [optimal, greedy])
 def test_where_nothing_keeps_the_deadlines_there_is_no_answer(find: object) -> None:
-    problem = drawn(random.Random(2), {kind: own[::4] for kind, own in XAVIER.items()}, Fraction(1))
+    problem = drawn(
+        random.Random(2), {kind: own[::4] for kind, own in TABLE_4_7.items()}, Fraction(1)
+    )
     assert find(problem).levels is None  # type: ignore[operator]

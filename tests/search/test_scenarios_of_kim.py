@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
 import pytest
 from flowc.model.platform import Platform, Pool
@@ -21,38 +22,14 @@ from flowc.search.deadline.problem import Assignment, DeadlineTask, JointProblem
 from flowc.search.deadline.states import search_states
 from flowc.search.deadline.verdict import verdict
 
-#: Table 4.5: the apps of each state.
-FSM = {
-    "B": ((0,), (3,), (0, 1), (1, 3), (0, 2), (2, 3), (0, 1, 2), (1, 2, 3)),
-    "C": ((0, 3), (0,), (3,), (0, 1), (1, 3), (0, 2), (2, 3), (1, 2)),
-    "D": ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)),
-}
-#: Highest frames per second of four machines of states with the networks of case alpha, then of
-#: beta: PR, BS and GB.
-PR, BS, GB = (
-    (47, 47, 56, 40, 32, 32, 38, 28),
-    (32, 32, 44, 24, 21, 21, 33, 15),
-    (40,) * 4 + (28,) * 4,
-)
-#: Table 4.7: how many rates DLA, GPU and CPU have.
-RATES = (10, 8, 14)
-#: Seconds of an evaluation by the greedy rule and by all combinations, and of a whole search with
-#: each.
-EVALUATION = (
-    (1.41, 3.44, 3.08, 1.68, 2.28, 5.07, 3.98, 3.30),
-    (46.13, 99.76, 87.30, 57.08, 61, 131.78, 118.78, 87.21),
-)
-WHOLE = (
-    (317.66, 1119.19, 1268.51, 439.59, 519.03, 1223.27, 726.65, 867.07),
-    (13390.05, 35457.24, 36095.17, 17972.25, 17405.57, 34586.12, 23861.59, 27643.66),
-)
+from kim_examples import BS, EVALUATION, FSM, GB, PR, TABLE_4_4, TABLE_4_7, WHOLE
 
 
 def test_the_tables_agree_with_each_other() -> None:
-    assert RATES[0] * RATES[1] * RATES[2] == 1120
+    assert prod(map(len, TABLE_4_7.values())) == 1120
     # Pareto fronts among the candidates of Yolov2, Yolov3 and the two tiny ones.
-    shares = [(112, 2025), (158, 82161), (19, 221), (14, 221)]
-    assert [round(100 * a / b, 2) for a, b in shares] == [5.53, 0.19, 8.6, 6.33]
+    shares = [100 * pareto / every for _, _, every, pareto in TABLE_4_4.values()]
+    assert [round(share, 2) for share in shares] == [5.53, 0.19, 8.6, 6.33]
     over = [round(100 * (a / b - 1), 1) for a, b in zip(PR, BS, strict=True)]
     assert (min(over), max(over)) == (15.2, 86.7)
     over = [round(100 * (a / b - 1), 1) for a, b in zip(PR, GB, strict=True)]

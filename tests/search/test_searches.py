@@ -19,7 +19,6 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan, as_text
-from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.events import SearchEvent
 from flowc.search.registry import searches_for
@@ -27,57 +26,12 @@ from flowc.search.throughput import auto, ga, ga_balance, jedi, partition
 from flowc.search.throughput.contest import Contest
 from flowc.search.throughput.design import Design, complete
 from flowc.search.throughput.jedi_bench import Bench, BenchSetting, MappingOption, options
-from flowc.search.throughput.partition import Costs
-from flowc.search.throughput.problem import Divisible, Measurement, Problem
+from flowc.search.throughput.problem import Measurement, Problem
 from flowc.search.throughput.trials import Trials
 
-from problems import chain
+from problems import NET, chain, problem
 
-NET = "A.t2"
 PUBLISHED = ("exact", "jedi", "ga-balance", "ga")
-
-
-def problem(
-    layers: dict[str, list[float]],
-    pools: dict[str, int],
-    *,
-    others_ms: float = 0.05,
-    crossing: tuple[tuple[str, ...], ...] = (),
-    price: float = 0.0002,
-) -> Problem:
-    """camera -> prepare -> network -> top; times of layers in ms, a cut after each of them, 100 kB
-    across."""
-    app = chain("A", "cccc", stateless=True)
-    count = len(next(iter(layers.values())))
-    times = {k: [ms * 1e6 for ms in v] for k, v in layers.items()}
-
-    def transfer(source: str, target: str, size: int) -> float:
-        return 2e4 + (price * size if source != target else 0.0)
-
-    cuts = tuple((i, 100_000) for i in range(1, count))
-    energy = Costs(
-        {k: [ns / (1 + (k != "cpu")) for ns in v] for k, v in times.items()},
-        dict.fromkeys(times, 0.0),
-        cuts,
-        lambda a, b, n: 0.0,
-    )
-    network = Divisible(
-        tuple(f"l{i}" for i in range(count)),
-        Costs(times, dict.fromkeys(times, 2e4), cuts, transfer),
-        energy,
-        crossing,
-    )
-    kept = tuple(Pool(k, k, n, n > 1, "static_order") for k, n in pools.items())
-    firing = {t.name: {"cpu": others_ms * 1e6} for t in app.tasks}
-    firing[NET] = {k: sum(v) + 2e4 for k, v in times.items()}
-    return Problem(
-        (app,),
-        Platform("p", kept, (), "", None),
-        {"A": repetition(app).vector},
-        firing,
-        {},
-        {NET: network},
-    )
 
 
 def random_layers(seed: int, count: int, kinds: tuple[str, ...]) -> dict[str, list[float]]:

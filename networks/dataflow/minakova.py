@@ -1,12 +1,16 @@
-"""Algorithm 2 of Minakova's thesis, to compare graphs of layers with."""
+"""One actor per processor with phases by breadth-first search: Minakova's thesis, ch. 3, Algorithm
+2, for comparison with `layerwise.phased`.
+
+In: a Cnn, and the processor of every layer. Out: an abstract application that may deadlock.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
 
-from flowc.networks.dataflow.layerwise import Phased, _assemble
-from flowc.networks.onnx.layers import Cnn, Layer, LayerEdge
+from ..onnx.layers import Cnn, Layer, LayerEdge
+from .layerwise import Phased, assemble
 
 
 def minakova(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
@@ -62,4 +66,4 @@ def minakova(cnn: Cnn, mapping: Mapping[str, str], name: str) -> Phased:
                     break
                 queue.extend(child for child, _ in children[found] if child not in visited)
             phases[home].append(part)
-    return _assemble(cnn, mapping, phases, name, outer)
+    return assemble(cnn, mapping, phases, name, outer)

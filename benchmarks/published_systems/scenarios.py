@@ -1,0 +1,188 @@
+"""System B: CNNs in scenarios with deadlines and clock rates (Kim's thesis, ch. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import prod
+
+import boards
+import clocks
+from flowc.search.budget import Budget
+from flowc.search.deadline.auto import search
+from flowc.search.frequency.greedy import greedy
+from flowc.search.frequency.optimal import optimal
+from flowc.search.frequency.problem import ClockProblem, Levels
+from published_systems.bounds import equation_4_2
+from published_systems.rows import Table, board, numbers, same, table
+
+from kim_examples import (
+    BS,
+    EVALUATION,
+    FSM,
+    GB,
+    LS,
+    PR,
+    TABLE_4_4,
+    TABLE_4_7,
+    TABLE_4_9,
+    TABLE_4_10,
+    WHOLE,
+)
+from paper_counts import candidate_count
+
+TITLE = "B. Scenarios: mappings and clock rates of several CNNs"
+SOURCE = "J. Kim's thesis, chapter 4"
+
+#: The rate that the mapping of the four cameras is searched for, and seconds for it.
+FPS, SECONDS = 25, 15.0
+#: How much longer than the shortest the three periods are.
+LONGER = (Fraction(2), Fraction(3, 2), Fraction(1))
+
+
+def tables() -> Iterator[Table]:
+    """All that the chapter has."""
+    yield _candidates()
+    yield equation_4_2()
+    yield _highest()
+    yield _mappings()
+    yield _rates()
+    yield _frequencies()
+    yield _effort()
+    yield board("Figures 4.6, 4.7 and 4.9, energies.", "an AGX Xavier, and its powers at each rate")
+
+
+def _candidates() -> Table:
+    rows = []
+    for name, (layers, cuts, every, pareto) in TABLE_4_4.items():
+        computed = candidate_count(cuts)
+        rows.append(
+            (name, layers, cuts, every, computed, pareto, f"{100 * pareto / computed:.2f}",
+             same(every, computed))
+        )  # fmt: skip
+    return table(
+        "Table 4.4, candidate mappings.",
+        "1 + n + 2 C(n,2) + C(n,3) for n cut points over the options of Table 4.3. The text says"
+        " that 0.2 to 8.6 % of them are Pareto-optimal.",
+        "network | layers | cut points | candidates, paper | computed | Pareto-optimal | in % | ",
+        rows,
+    )
+
+
+def _highest() -> Table:
+    rows = []
+    for n, (case, name) in enumerate((c, f) for c in ("alpha", "beta") for f in "ABCD"):
+        over = [f"{100 * (PR[n] / other[n] - 1):.1f}" for other in (BS, GB)]
+        rows.append((case, f"FSM-{name}", LS[n], PR[n], GB[n], BS[n], *over))
+    return table(
+        "Tables 4.5 and 4.8, highest frames per second.",
+        "*Proposed* over the baseline is said to be 15 to 86 % (computed: 15.2 to 86.7), over one"
+        " mapping for all up to 40 %. FSM-D has a state with all apps, so both are equal there. For"
+        " the four cameras of the HOPES example flowc searches state by state as well:"
+        " [`benchmarks/clocks.py`](performance.md#clock-rates-of-states), about ten minutes.",
+        "case | scenario | local | proposed | global | baseline | over baseline in % | over global"
+        " in %",
+        rows,
+    )
+
+
+def _mappings() -> Table:
+    told = {
+        "alpha, all": ("D[0-29] G[30-53]", 54),
+        "beta, app 0": ("D[0-29] D[30-40] G[41-53]", 54),
+        "beta, app 1": ("D[0-16] G[17-23]", 24),
+        "beta, app 2": ("D[0-16] G[17-34]", 35),
+        "beta, app 3": ("G[0-178]", 179),
+    }
+    rows = []
+    for name, (mapping, layers) in told.items():
+        last = int(mapping.rstrip("]").rpartition("-")[2])
+        stages = mapping.count("[")
+        on_dla = mapping.count("D[")
+        rows.append((name, mapping, stages, on_dla, same(layers, last + 1)))
+    return table(
+        "Table 4.9 (a), mappings for FSM-A.",
+        "Layers are those of Table 4.4 (last column). Case alpha needs four loadables for DLAs,"
+        " beta four as well: the limit of its TensorRT, which flowc checks for every mapping"
+        " (`engines` of a platform).",
+        "app | mapping, paper | stages | on DLAs | layers",
+        rows,
+    )
+
+
+def _rates() -> Table:
+    rows = []
+    for (case, fps), own in TABLE_4_9.items():
+        wrong = [
+            f"{mhz:g} is not in Table 4.7"
+            for kind, mhz in own.items()
+            if mhz not in TABLE_4_7[kind]
+        ]
+        rows.append(
+            (case, fps, f"{own['cpu']:g}", f"{own['gpu']:g}", numbers(wrong) or "in Table 4.7")
+        )
+    return table(
+        "Table 4.9 (b), clock rates in MHz of one state of FSM-A.",
+        "The rates of one state for three deadlines, with DLAs at their highest. The powers behind"
+        " them are in pictures only, so they cannot be searched again; flowc's own table follows.",
+        "case | fps | CPU | GPU | ",
+        rows,
+    )
+
+
+def _mhz(problem: ClockProblem, levels: Levels) -> str:
+    return " / ".join(
+        f"{float(d.hz[k]) / 1e6:g}" for d, k in zip(problem.domains, levels, strict=True)
+    )
+
+
+def _frequencies() -> Table:
+    problem = boards.imgprocessing(FPS)
+    found = search(problem, name="auto", seed=0, budget=Budget(SECONDS))
+    assert found.assignment is not None and found.verdict is not None and found.verdict.feasible
+    mapped = clocks.Board(problem, found.assignment, FPS)
+    rows = []
+    missed = count = 0
+    most = Fraction(0)
+    for name, states in FSM.items():
+        for number, cameras in enumerate(states):
+            cells = []
+            for longer in LONGER:
+                at = clocks.clocks(*clocks.state(mapped, cameras, Fraction(FPS) / longer))
+                best, other = optimal(at), greedy(at)
+                assert (
+                    best.levels is not None and best.watts is not None and other.watts is not None
+                )
+                worse = other.watts / best.watts - 1
+                missed, count, most = missed + (worse > 0), count + 1, max(most, worse)
+                cells.append(_mhz(at, best.levels) + (" *" if worse > 0 else ""))
+            rows.append((f"FSM-{name}", f"sc{number}: {numbers(cameras)}", *cells))
+    shown = numbers(f"{k} {numbers(v)}" for k, v in (("alpha B", TABLE_4_10["alpha", "B"]),
+                                                     ("beta D", TABLE_4_10["beta", "D"])))  # fmt: skip
+    return table(
+        "Tables 4.5, 4.7 and 4.10, a table of clock rates for each state and deadline (CPU / GPU /"
+        " DLA in MHz).",
+        f"The thesis makes one for deadlines such as {shown} frames per second; its rates are in no"
+        " table but 4.9. Here are the four cameras of the HOPES example with one mapping for"
+        f" {FPS} frames per second, and powers that are made up (voltages that rise with the rate):"
+        f" each cell is the least power of {prod(map(len, TABLE_4_7.values())):,} combinations that"
+        " keeps every deadline. A star: Algorithm 6 ends above it, in"
+        f" {missed} of {count} cells, by up to {float(most):.1%}.",
+        "scenario | state: cameras | " + " | ".join(f"{float(FPS / x):.1f} fps" for x in LONGER),
+        rows,
+    )
+
+
+def _effort() -> Table:
+    rows = []
+    for what, (fast, slow), claim in (("an evaluation", EVALUATION, 26), ("a search", WHOLE, 28)):
+        ratios = [b / a for a, b in zip(fast, slow, strict=True)]
+        rows.append((what, f"at least {claim}", f"{min(ratios):.1f} to {max(ratios):.1f}"))
+    return table(
+        "Table 4.11, how many times as fast the greedy rule is as all combinations.",
+        "Computed from its seconds. flowc's `optimal` proves the optimum by testing a few dozen to"
+        " a few hundred of the 1,120, see [clock rates of"
+        " states](performance.md#clock-rates-of-states).",
+        "of | paper | computed",
+        rows,
+    )

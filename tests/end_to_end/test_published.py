@@ -1,0 +1,74 @@
+"""The page of published numbers: what can be computed in a moment says what the page says."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from limits import HANGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "published.md"
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark as a module."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("published")
+
+
+def cells(page: str, title: str) -> list[list[str]]:
+    """The rows of a table by the beginning of its title, without its head."""
+    lines = page[page.index(f"**{title}") :].splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return rows
+
+
+@pytest.mark.parametrize("letter", "ADFH")
+def test_quick_parts_are_up_to_date(letter: str, published: ModuleType) -> None:
+    known = published.sections_of(PAGE.read_text())
+    assert published.section(letter) == known[letter], "run `python benchmarks/published.py`"
+
+
+def test_answers_that_the_papers_print() -> None:
+    page = PAGE.read_text()
+    shares = cells(page, "Table 3.4,")
+    assert len(shares) == 9 and all(row[-1] == "same" for row in shares)
+    configurations = cells(page, "Table 3.5,")
+    assert len(configurations) == 18 and all(row[-1] == "same" for row in configurations)
+    graph = {row[0]: row for row in cells(page, "Figures 3.2 to 3.4")}
+    assert all(row[-1] == "same" for row in graph.values())
+    assert graph["consumed from channel 1 -> 2"][1:4] == ["[187200, 0]"] * 3
+    executions = cells(page, "Table 4.1,")
+    assert [row[-1] for row in executions] == ["same", "differs", "same", "same"]
+    shared = cells(page, "Tables 6.1 to 6.3")
+    assert [(row[1], row[2]) for row in shared][1::2] == [("24586", "24586"), ("19712", "19712")]
+
+
+def test_a_part_is_written_and_the_others_are_kept(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("old\n\n## A. kept\n\ntext of A\n\n## H. old\n\nolder text\n")
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks/published.py", "--only", "h", "--write", page],
+        capture_output=True, text=True, timeout=HANGS, check=True,
+    )  # fmt: skip
+    text = page.read_text()
+    assert text.startswith("# Published numbers") and "## A. kept\n\ntext of A\n" in text
+    assert "older text" not in text and "## H. Heterogeneous pipelining" in text
+    assert done.stdout.startswith("## H. ")
+    wrong = subprocess.run(
+        [sys.executable, ROOT / "benchmarks/published.py", "--only", "Z"],
+        capture_output=True, text=True, timeout=HANGS,
+    )  # fmt: skip
+    assert wrong.returncode == 2 and "no system Z" in wrong.stderr
