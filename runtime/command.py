@@ -8,8 +8,9 @@ import platform
 import signal
 import sys
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
+from .bag import Bag
 from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
@@ -253,7 +254,7 @@ def _recorded(recording: Recorder, options: RunOptions) -> bool:
     return not missing
 
 
-def _compared(replay: Replay, options: RunOptions) -> bool:
+def _compared(replay: Union[Replay, Bag], options: RunOptions) -> bool:
     """Say what a replay has shown; True if everything was equal."""
     equal, lines = replay.told(options.frames)
     for line in lines if not (equal and options.quiet) else ():

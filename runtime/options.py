@@ -141,7 +141,8 @@ class RunOptions:
         "record only these channels: `cam.image,plan.*`", "NAMES", alone=True
     )
     replay: Optional[str] = _option(
-        "do again what a recording has, and compare; or change states as a report says",
+        "do again what a recording has, and compare; or feed sources from a bag of ROS 2; or change"
+        " states as a report says",
         "FILE",
         alone=True,
     )
