@@ -155,7 +155,7 @@ def killed(program: Path, file: Path, rng: random.Random, writer: bool) -> bytes
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + HANGS
-        while not (file.exists() and file.stat().st_size > 1000):
+        while not (file.exists() and file.stat().st_size > 20_000):
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.01)
         time.sleep(rng.random())
