@@ -34,7 +34,7 @@ _MESSAGE_HEAD = struct.Struct("<HIQQ")
 #: Of a chunk: first and last time, size, checksum, and the length of the name of its compression.
 _CHUNK_HEAD = struct.Struct("<QQQII")
 #: Bytes of the largest chunk and of the largest other record; topics; messages.
-MOST_CHUNK, MOST_RECORD, MOST_TOPICS, MOST_MESSAGES = 256 << 20, 16 << 20, 4096, 200_000_000
+MOST_CHUNK, MOST_RECORD, MOST_TOPICS, MOST_MESSAGES = 256 << 20, 16 << 20, 4096, 20_000_000
 #: Bytes of chunks that are kept in memory.
 KEPT = 64 << 20
 #: A number that is none.
@@ -291,11 +291,18 @@ class RecordedFile:
         track = self._channels[channel]
         self._count += 1
         if self._count > MOST_MESSAGES:
-            raise ValueError("more than %d messages" % MOST_MESSAGES)
+            raise Mistake(
+                "%s has more than %s messages: record fewer channels"
+                % (self.path, format(MOST_MESSAGES, ","))
+            )
         size = end - begin - _MESSAGE_HEAD.size
         if track.topic == DECISIONS and track.metadata.get("version"):
             said = content[begin + _MESSAGE_HEAD.size : end]
-            self.decisions.add(json.loads(text_in(said)))
+            told = json.loads(text_in(said))
+            try:
+                self.decisions.add(told)
+            except (TypeError, LookupError):
+                raise ValueError("a decision is not what it should be") from None
         else:
             track.add(sequence, chunk, start + _MESSAGE_HEAD.size, size, self._count)
 
