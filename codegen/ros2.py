@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ..model.deployment import Deployment
-from ..runtime.ros2 import MESSAGES, is_picture
+from ..runtime.ros_messages import MESSAGES, is_picture
 from .deploy import Deployed
 from .emit import folder_of, readme
 from .robots import Robot, node_name, open_ends, own_ends, rendered, with_runtime

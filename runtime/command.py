@@ -8,8 +8,9 @@ import platform
 import signal
 import sys
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
+from .bag import Bag
 from .ends import refusal
 from .failures import Failure, describe
 from .files import Output
@@ -18,6 +19,9 @@ from .lifecycle import Interrupted, execute
 from .options import SETTINGS, Mistake, RunOptions, frames_of, parsed, require_no_states
 from .parameters import give
 from .program import Program
+from .record import Recorder
+from .replay import Replay
+from .replaying import is_report, replay_of
 from .report import build_of, missed_deadlines, report, table
 from .run import Run
 from .shared_cells import STARTING
@@ -105,7 +109,8 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
 def _refusals(program: Program, options: RunOptions) -> List[str]:
     """Why it cannot be run so; tasks have their settings where it can."""
     mistakes = give(program, options.settings, os.environ.get(SETTINGS, ""))
-    reason = refusal(program)
+    replayed = options.replay is not None and not is_report(options.replay)
+    reason = "" if replayed else refusal(program)
     if program.run.transport is not None:
         reason = program.run.transport.unready()
     if program.bridge is not None:
@@ -154,6 +159,9 @@ def _listen(program: Program, received: List[int]) -> None:
 
 def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
     run = program.run
+    replay = replay_of(program, options, _settings(options))
+    for note in [] if replay is None else replay.notes:
+        complain(note)
     try:  # now, not after hours of running
         trace, measured = _output(options.trace), _output(options.report_to)
     except OSError as error:
@@ -174,11 +182,23 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         return 1
     if recorder is not None:
         shows.append(recorder)
-    good = _executed(program, options, shows)
+    try:
+        recording = _recording(program, options)
+    except OSError as error:
+        complain("cannot write %s: %s" % (options.record, error.strerror))
+        return 1
+    good = False
+    delivered = True
+    try:
+        good = _executed(program, options, shows)
+    finally:
+        if recording is not None:
+            delivered &= _recorded(recording, options)
+    if replay is not None:
+        delivered &= _compared(replay, options)
     if recorder is not None:
         recorder.finish(failed=not good)
     document = report(program, _status(program, options, good, received))
-    delivered = True
     if trace is not None:
         delivered &= _write(trace, run.tracer.events(build_of(run.home)))
     if measured is not None:
@@ -212,6 +232,36 @@ def _flight(program: Program, asked: str) -> FlightRecorder:
     return FlightRecorder(program, seconds, write)
 
 
+def _recording(program: Program, options: RunOptions) -> Optional[Recorder]:
+    """Who records, if the program is to be recorded. Raises Mistake and OSError."""
+    if options.record is None:
+        return None
+    return Recorder(program, options.record, options.channels, _settings(options))
+
+
+def _settings(options: RunOptions) -> List[str]:
+    """The values of parameters that the program is started with."""
+    return [*filter(None, os.environ.get(SETTINGS, "").split(";")), *options.settings]
+
+
+def _recorded(recording: Recorder, options: RunOptions) -> bool:
+    """Finish a recording; True if everything is in it."""
+    missing = recording.finish()
+    if missing:
+        complain(missing)
+    elif not options.quiet:
+        complain(recording.told())
+    return not missing
+
+
+def _compared(replay: Union[Replay, Bag], options: RunOptions) -> bool:
+    """Say what a replay has shown; True if everything was equal."""
+    equal, lines = replay.told(options.frames)
+    for line in lines if not (equal and options.quiet) else ():
+        complain(line)
+    return equal
+
+
 def _output(path: Optional[str]) -> Optional[Output]:
     return Output(path) if path else None
 
@@ -237,7 +287,7 @@ def _executed(program: Program, options: RunOptions, shows: Sequence[Any]) -> bo
         good = execute(
             program,
             options.frames,
-            options.full_speed,
+            options.full_speed or program.run.replayed,
             options.strict,
             options.watchdog,
             progress=show if shows else None,

@@ -105,6 +105,8 @@ class Control(threading.Thread):
         self._had: Dict[str, int] = {}
         self._fired: Dict[str, int] = {}
         self._ended: List[str] = []
+        #: Stays that were told as being over.
+        self._told = 0
         #: Stays since apps began anew the last time, with the first frame of each app.
         self._stretches: List[Tuple[Stay, Dict[str, int]]] = []
 
@@ -203,6 +205,37 @@ class Control(threading.Thread):
         """Frames that an app has finished, in whatever state."""
         last = self._last.get(app)
         return 0 if last is None else last.base + last.done
+
+    def repeat(self, stays: Sequence[Tuple[str, Dict[str, int]]]) -> Optional[str]:
+        """Stay in states for these frames, instead of heeding events; the first of them that is not
+        one of this program, None where all are."""
+        for name, frames in stays:
+            state = self.states.get(name)
+            if state is None or not {a.name for a in state.apps} >= set(frames):
+                return name
+        self.script = [Stay(name, dict(frames)) for name, frames in stays]
+        return None
+
+    def so_far(self) -> Tuple[int, List[Dict[str, object]]]:
+        """How many stays are over, and those that are not, with the frames that have begun in
+        them."""
+        stretches = list(self._stretches)
+        told: List[Dict[str, object]] = []
+        for k, (stay, firsts) in enumerate(stretches):
+            behind = stretches[k + 1][1] if k + 1 < len(stretches) else {}
+            frames = dict(stay.frames)
+            for app in self._of_run.running if not frames else ():
+                end = behind.get(app.name, app.begun + 1)
+                frames[app.name] = max(0, end - firsts.get(app.name, 0))
+            told.append({"state": stay.state, "frames": frames})
+        stays = list(self.stays)
+        current = [k for k, stay in enumerate(stays) if stretches and stay is stretches[0][0]]
+        over = current[0] if current else len(stays)
+        earlier: List[Dict[str, object]] = [
+            {"state": s.state, "frames": dict(s.frames)} for s in stays[self._told : over]
+        ]
+        first, self._told = self._told, over
+        return first, [*earlier, *told]
 
     def stays_of(self, worker: "Worker") -> Iterator[None]:
         """Wait until the state of a worker is entered, again and again, until the program ends."""

@@ -88,6 +88,9 @@ class Task:
         self.paths: List[Path] = []
         #: Who else is told of each firing's number and release.
         self.told: Optional[Callable[[int, int], None]] = None
+        #: Who is told of firings with what they wrote, where that is recorded or compared (None:
+        #: they were left out): the firing, the number of firings in the batch, blocks.
+        self.recorded: Optional[Callable[[int, int, Optional[Sequence[Any]]], None]] = None
 
     def ends_iteration(self) -> bool:
         """Does no task read in an iteration what it makes there?"""
@@ -406,6 +409,12 @@ class App:
             self.begun = max(self.begun, iteration)
             if self.first_start is None or time_ns < self.first_start:
                 self.first_start = time_ns
+
+    def released(self, iteration: int) -> Optional[int]:
+        """The release of a frame under way, as far as it is known."""
+        if self.period is not None and not self.run.full_speed:
+            return (self.since or self.run.begin) + int(iteration * self.period)
+        return self._starts.get(iteration)
 
     def over(self, iteration: int) -> bool:
         """Will it not have that iteration? A stop that is still looking which frames have begun is

@@ -6,25 +6,22 @@ Nothing else in a program is ever dropped. What is dropped here is counted.
 from __future__ import annotations
 
 import threading
-import time
-from collections import deque
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Deque,
     Dict,
     List,
     NamedTuple,
     Optional,
     Sequence,
-    Tuple,
 )
 
 import numpy as np
 
 from .code import Code
 from .graph import FOREVER, LONGEST_AGO, App, Task
+from .mailbox import Marks, NewestTokens
 from .tokens import Port
 
 if TYPE_CHECKING:
@@ -32,12 +29,8 @@ if TYPE_CHECKING:
     from .run import Run
     from .scenario import State
 
-#: Of a token in a mailbox: the release of data of each source that is asked for.
-Marks = Tuple[Optional[int], ...]
 #: Tells of a firing the release of the data behind it.
 Release = Callable[[int], Optional[int]]
-#: Seconds after which a waiting reader checks whether waiting still makes sense.
-LOOK = 0.05
 #: Seconds in which a source that goes on by itself may see that the program ends.
 PATIENCE = 0.15
 
@@ -50,52 +43,13 @@ class Mark(NamedTuple):
     oldest: bool
 
 
-class NewestTokens:
-    """Holds the `keep` newest tokens, each with the time at which it came and with its marks."""
-
-    def __init__(self, keep: int) -> None:
-        self.written = self.dropped = 0
-        self._tokens: Deque[Tuple[Any, int, Marks]] = deque(maxlen=keep)
-        self._changed = threading.Condition(threading.Lock())
-        #: No more will come.
-        self.closed = False
-
-    def put(self, token: Any, came: Optional[int] = None, marks: Marks = ()) -> None:
-        """A new one, which the oldest makes room for; it came now, unless `came` says otherwise."""
-        with self._changed:
-            self.dropped += len(self._tokens) == self._tokens.maxlen
-            self.written += 1
-            now = time.perf_counter_ns() if came is None else came
-            self._tokens.append((token, now, marks))
-            self._changed.notify()
-
-    def close(self) -> None:
-        """No more will come."""
-        with self._changed:
-            self.closed = True
-            self._changed.notify()
-
-    def newest(self) -> Optional[Tuple[Any, int, Marks]]:
-        """The newest one, which stays; None before the first."""
-        return self._tokens[-1] if self._tokens else None
-
-    def take(self, over: Callable[[], bool]) -> Tuple[Any, int, Marks]:
-        """The oldest one, when it is there. Raises StopIteration when none will come, or it is
-        `over`."""
-        with self._changed:
-            while not self._tokens:
-                if self.closed or over():
-                    raise StopIteration
-                self._changed.wait(LOOK)
-            return self._tokens.popleft()
-
-
 class Link:
     """The newest tokens of a task for another app. They stay where a state of the program stops one
     of the two."""
 
     def __init__(self, program: Program, name: str, keep: int) -> None:
-        self.run, self.name, self.place = program.run, name, NewestTokens(keep)
+        self.run, self.name = program.run, name
+        self.place = NewestTokens(keep)
         #: All of the program, this one among them.
         self.all = program.links
         #: Does its reader look at the newest token, whether it has seen it or not? Then nothing
@@ -188,14 +142,26 @@ class Reader(_End):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._marks: List[Marks] = [()] * LONGEST_AGO
-        #: Who else is told of each firing's number and marks.
-        self.told: Optional[Callable[[int, Marks], None]] = None
+        #: Who is told which token a firing found (None: none yet), where that is recorded; and its
+        #: marks, where another part asks for them.
+        self.told: Optional[Callable[[int, Optional[int]], None]] = None
+        self.told_marks: Optional[Callable[[int, Marks], None]] = None
+        #: The task that it is in each state.
+        self.tasks: List[Task] = []
+
+    @property
+    def finds_in(self) -> Any:
+        return self.link
+
+    def meet(self, task: Any, run: Any) -> None:
+        self.tasks.append(task)
+        self.link.reader = task.app.name
 
     def found(self, firing: int, marks: Marks) -> None:
         """A firing has found a token with these marks."""
         self._marks[firing % LONGEST_AGO] = marks
-        if self.told is not None:
-            self.told(firing, marks)
+        if self.told_marks is not None:
+            self.told_marks(firing, marks)
 
     def mark_of(self, firing: int, place: int) -> Optional[int]:
         """One mark of the token that a firing has found; None where it has no such."""
@@ -211,7 +177,8 @@ class Latest(Reader):
     """
 
     def meet(self, task: Any, run: Any) -> None:
-        self.link.reader, self.link.looked_at = task.app.name, True
+        super().meet(task, run)
+        self.link.looked_at = True
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
@@ -219,15 +186,18 @@ class Latest(Reader):
         self._links = [link for link in self.link.all.values() if link.reader == reader]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        if all(link.ended() for link in self._links):
-            raise StopIteration
-        found = self.link.place.newest()
+        found = self.link.place.newest(firing, self._over)
+        if self.told is not None:
+            self.told(firing, None if found is None else found.number)
         if found is None:
             self.found(firing, ())
             return self._first
         # No other token overwrites the last one of a stream, whose age says nothing.
-        self.found(firing, () if self.link.ended() else found[2])
-        return found[0]
+        self.found(firing, () if self.link.ended() else found.marks)
+        return found.token
+
+    def _over(self) -> bool:
+        return all(link.ended() for link in self._links)
 
 
 class Take(Reader):
@@ -236,13 +206,17 @@ class Take(Reader):
     _arrived: Optional[int] = None
 
     def meet(self, task: Any, run: Any) -> None:
-        self.link.reader, self.link.looked_at = task.app.name, False
+        super().meet(task, run)
+        self.link.looked_at = False
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
         run, place = self.link.run, self.link.place
-        token, self._arrived, marks = place.take(lambda: run.ending or self.link.dry())
-        self.found(firing, marks)
-        return token
+        found = place.take(firing, lambda: run.ending or self.link.dry())
+        if self.told is not None:
+            self.told(firing, found.number)
+        self._arrived = found.came
+        self.found(firing, found.marks)
+        return found.token
 
     def arrived(self) -> Optional[int]:
         return self._arrived
@@ -267,7 +241,7 @@ class Dropping(Code):
             self._thread = threading.Thread(target=self._run, name="source", daemon=True)
             self._thread.start()
         try:
-            token, self._arrived, _ = self.place.take(lambda: self.run.ending)
+            found = self.place.take(firing, lambda: self.run.ending)
         except StopIteration:
             if not self._failed:
                 raise
@@ -276,7 +250,8 @@ class Dropping(Code):
             self._thread.join(PATIENCE)  # it has closed the place, which is the last thing it does
             self._thread, self.place.closed = None, False
             raise error from None
-        return token
+        self._arrived = found.came
+        return found.token
 
     def _run(self) -> None:
         number = 0

@@ -134,8 +134,17 @@ class RunOptions:
     control: Optional[str] = _option(
         "raise the events that come in at a Unix datagram socket", "PATH", alone=True
     )
+    record: Optional[str] = _option(
+        "write what channels carry, and what was decided, to an MCAP file", "FILE", alone=True
+    )
+    channels: Optional[str] = _option(
+        "record only these channels: `cam.image,plan.*`", "NAMES", alone=True
+    )
     replay: Optional[str] = _option(
-        "change states after the frames that a report says", "REPORT", alone=True
+        "do again what a recording has, and compare; or feed sources from a bag of ROS 2; or change"
+        " states as a report says",
+        "FILE",
+        alone=True,
     )
     clocks: str = _option(
         "`set` the clock rates that the mapping has chosen for states, leave them as they are"
@@ -180,7 +189,7 @@ class RunOptions:
 
 def require_no_states(options: RunOptions) -> None:
     """Raises Mistake for an option that is for programs with states."""
-    given = [name for name in ("start", "events", "control", "replay") if getattr(options, name)]
+    given = [name for name in ("start", "events", "control") if getattr(options, name)]
     given += ["clocks"] if options.clocks != "model" else []
     if given:
         raise Mistake("--%s is for programs with states, and this one has none" % given[0])
@@ -194,6 +203,8 @@ def flag(option: Any) -> str:
 
 def mistake(options: RunOptions) -> Optional[Tuple[str, str]]:
     """The option that does not go with the others, and why; None where all of them do."""
+    if options.channels is not None and options.record is None:
+        return "--channels", "it is about --record FILE"
     if options.trace is not None and options.flight_recorder is not None:
         return "--flight-recorder", "--trace FILE has everything"
     if options.trace is not None:

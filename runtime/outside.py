@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from .clocks import RatesRefused
 from .options import Mistake, RunOptions
+from .replaying import is_report
 from .report import VERSION
 from .scenario import LOOK, Stay
 
@@ -39,7 +40,7 @@ def prepare(control: Control, program: Program, options: RunOptions) -> Outside:
                 % (options.start, _near(options.start, list(control.states)))
             )
         control.initial = options.start
-    if options.replay:
+    if options.replay and is_report(options.replay):
         if options.start or options.events or options.control:
             raise Mistake(
                 "--replay does again what was done: it goes with none of --start, --events and"

@@ -18,32 +18,9 @@ import numpy as np
 from . import command
 from .bridge import Bridge, room
 from .program import Program
+from .ros_messages import ENCODINGS, MESSAGES, is_picture
 from .tokens import Port
 
-#: Elements of messages without pictures. There is none for truth values: they are 0 and 1.
-MESSAGES = {
-    "bool": "UInt8MultiArray",
-    "int8": "Int8MultiArray",
-    "int16": "Int16MultiArray",
-    "int32": "Int32MultiArray",
-    "int64": "Int64MultiArray",
-    "uint8": "UInt8MultiArray",
-    "uint16": "UInt16MultiArray",
-    "uint32": "UInt32MultiArray",
-    "uint64": "UInt64MultiArray",
-    "float32": "Float32MultiArray",
-    "float64": "Float64MultiArray",
-}
-#: Encodings of pictures by dtype and channels: the one that is sent, and others that mean the same
-#: numbers.
-ENCODINGS = {
-    ("uint8", 1): ("mono8", "8UC1"),
-    ("uint8", 3): ("8UC3", "rgb8", "bgr8"),
-    ("uint8", 4): ("8UC4", "rgba8", "bgra8"),
-    ("uint16", 1): ("mono16", "16UC1"),
-    ("uint16", 3): ("16UC3", "rgb16", "bgr16"),
-    ("uint16", 4): ("16UC4", "rgba16", "bgra16"),
-}
 #: Codes of elements where numpy and messages differ.
 _CODES = {"l": "q", "L": "Q"}
 #: Seconds between two looks whether the program has ended, and for which readers may take their
@@ -77,16 +54,6 @@ def _own_words(words: Sequence[str]) -> List[str]:
         else:
             own.append(word)
     return own
-
-
-def is_picture(dtype: str, shape: Sequence[int]) -> bool:
-    """Does it travel as an Image: rows, columns, and one, three or four channels of 8 or 16
-    bits?"""
-    return (
-        len(shape) in (2, 3)
-        and 0 not in shape
-        and (dtype, shape[2] if len(shape) == 3 else 1) in ENCODINGS
-    )
 
 
 class RosNode(Bridge):

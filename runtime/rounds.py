@@ -65,6 +65,7 @@ class Rounds:
             for phase, call in enumerate(plan.callers(task)):
                 names["call%d_%d" % (k, phase)] = signed(call, task.name)
             names["accept%d" % k] = _acceptance(task)
+            names["recorded%d" % k] = task.recorded
             for i, port in enumerate(task.outputs):
                 names["dtype%d_%d" % (k, i)] = port.dtype
                 if port.count:
@@ -219,8 +220,12 @@ class _Source:
         self._guards: Dict[int, Any] = {} if plan.stretches is None else plan.stretches.guards
         self.tables: Dict[str, Any] = {}
         self.sums = Sums(len(plan.tasks))
-        # Who records wants to see every token, so that none is the chain's own.
-        last = {} if self._recorded else self._last
+        # Who records wants to see every token, so that none of them is the chain's own.
+        last = {} if self._recorded else dict(self._last)
+        for firing in self._plan.firings if last else ():
+            if firing.task.recorded is not None:
+                for i in range(len(firing.task.outputs)):
+                    last.pop(name_of((firing.position, i, 0)), None)
         self.chains = [Chain(plan, firings, last, self.sums) for firings in self._chained()]
 
     def _chained(self) -> List[List[Firing]]:
@@ -451,6 +456,7 @@ class _Source:
         lines += self._call(firing, call)
         if self._recorded:
             lines += [self._record(firing, inputs)]
+        lines += self._tell_tokens(firing)
         lines += self._measured(firing) + self._hand_on(firing)
         if task.lists is not None and task.inputs:
             lines += ["%s = None" % " = ".join("i%d" % i for i in range(len(task.inputs)))]
@@ -483,6 +489,14 @@ class _Source:
         )
         given = (j, j, firing.offset, ", ".join(inputs), ", ".join(outputs))
         return "run.recorder(task%d, f%d + %d, 1, [%s], [%s])" % given
+
+    def _tell_tokens(self, firing: Firing) -> List[str]:
+        """Tell what it wrote, where that is recorded."""
+        if firing.task.recorded is None:
+            return []
+        outputs = [name_of((firing.position, i, 0)) for i in range(len(firing.task.outputs))]
+        j = self._number[firing.task]
+        return ["recorded%d(f%d + %d, 1, [%s])" % (j, j, firing.offset, ", ".join(outputs))]
 
     def _passed_on(self, passing: Passing) -> str:
         """Tell what passes."""
@@ -548,6 +562,8 @@ class _Source:
                 if take is not None
             ]
             lines += [self._record(firing, inputs)]
+        for firing in chain.firings:
+            lines += self._tell_tokens(firing)
         self._timed = True
         shared = {name_of(base.block) for base in chain.bases}
         gone = [x for x in shared if first.position <= self._last.get(x, -1) <= last.position]

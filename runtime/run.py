@@ -44,6 +44,8 @@ class Run:
         # How it was started.
         self.full_speed = False
         self.strict = False
+        #: Does it what a recording has? Then it waits for data alone.
+        self.replayed = False
         #: The process that looks after this one, if there is any.
         self.supervisor = 0
         # Who is told what.

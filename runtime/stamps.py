@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence
 from .age import telling
 from .elsewhere import Elsewhere
 from .graph import Task
-from .link import Mark, Marks, Reader
+from .link import Mark, Reader
+from .mailbox import Marks
 
 if TYPE_CHECKING:
     from .program import Program
@@ -85,7 +86,7 @@ class Stamps:
             marks = [_Telling(a, task) for a in asked if a.marks]
             if marks:
                 assert isinstance(task.code, Reader)
-                task.code.told = partial(self._tell_marks, marks, task.name)
+                task.code.told_marks = partial(self._tell_marks, marks, task.name)
 
     # -- messages ----------------------------------------------------------------------------------
     def _tell_release(self, parts: Sequence[str], name: str, firing: int, time: int) -> None:

@@ -240,6 +240,8 @@ class Worker(threading.Thread, Waiter):
                 if run.recorder is not None:
                     seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
                     run.recorder(task, firing, group, *seen)
+                if task.recorded is not None:
+                    task.recorded(firing, group, [on_host(r) for r in results])
         except (StopIteration, EndOfStream):
             app.end_at(iteration)
             raise EndOfStream from None
@@ -392,6 +394,8 @@ class Worker(threading.Thread, Waiter):
         task.app.skip(iteration, failure)
         if self._of_run.recorder is not None:
             self._of_run.recorder(task, firing, group, None, None)
+        if task.recorded is not None:
+            task.recorded(firing, group, None)
         return [Hole(p.rate(firing) * group) for p in task.outputs]
 
     def _call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:

@@ -18,6 +18,7 @@ from ...dsl.load import Loaded, load
 from ...machines.host import HERE, Host, own_platform
 from ...machines.rig import Site
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ...model.extras import require
 from ...model.files import scratch
 from ...model.json_reader import parse, read
 from ...profiling.measure import signal_name
@@ -132,8 +133,11 @@ def run(
     listener = listener or RunListener()
     host = building.host
     named = host.name if building.platform == HERE.name else building.platform
+    if options.record is not None and host is HERE:
+        require("mcap", "record", "--record")
     loaded = load(path, platform=named, builtin=[own_platform(host)])
-    _refuse_open_ends(loaded, path)
+    if options.replay is None:
+        _refuse_open_ends(loaded, path)
     sites = _sites(machines, loaded)
     built = build_with(building, path, output)
     listener.built(built)
@@ -162,7 +166,8 @@ def _run_alone(
 ) -> FinishedRun:
     """Run a program on one machine; with its options further words are `asked` of it."""
     host, (options, more) = building.host, asked
-    words = replace(options, report_to=None, trace=None, quiet=options.quiet or document).words()
+    own = replace(options, report_to=None, trace=None, record=None)
+    words = replace(own, quiet=options.quiet or document).words()
     words += more
     with reached(host), host.writing(_outputs(options)) as files:
         tree = there(built, host, building.report)
@@ -184,6 +189,8 @@ def _run_alone(
         )
         written = host.read(files["--report"])
     report = _new_report(before, written)
+    if options.replay is not None:  # its times are not those of the recording
+        return FinishedRun(built, status, report if document else None)
     slow, bounds = _compared(loaded, built, report, host, paced=not options.full_speed)
     return FinishedRun(built, status, report if document else None, slower=slow, bounded=bounds)
 
@@ -195,6 +202,8 @@ def _outputs(options: RunOptions) -> dict[str, Path | None]:
         outputs["--report"] = Path(options.report_to)
     if options.trace is not None:
         outputs["--trace"] = Path(options.trace)
+    if options.record is not None:
+        outputs["--record"] = Path(options.record)
     return outputs
 
 

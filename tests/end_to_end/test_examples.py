@@ -8,9 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from rosbags.highlevel import AnyReader
 
 from builds import HANGS, ROOT, build, run, store_profile
 from forks import FLOWC, forks
@@ -152,9 +156,9 @@ def test_each_frame_of_the_robot_is_logged_skipped_or_dropped(
     flow = examples / "robot" / "fast.flow"
     flow.write_text('use "robot.flow"')
     fast = ["--set", "Front.camera.fps=300", "--set", "Rear.camera.fps=150"]
-    done = run(
-        build(flow, tmp_path / "fast"), "--quiet", *fast, "--report", str(tmp_path / "report.json")
-    )
+    built, file = build(flow, tmp_path / "fast"), tmp_path / "run.mcap"
+    words = ["--quiet", "--report", str(tmp_path / "report.json")]
+    done = run(built, *words, *fast, "--record", str(file))
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     apps, dropped = report["apps"], report["dropped"]
@@ -170,6 +174,26 @@ def test_each_frame_of_the_robot_is_logged_skipped_or_dropped(
         assert done.stderr.count(f"task {name}.look.verify failed") == apps[name]["skipped"]
     (decisions,) = re.findall(r"(\d+) decisions", done.stdout)
     assert int(decisions) == apps["Planner"]["frames"] > 0
+
+    # Other readers find all of it in the recording, whose replay does the same again.
+    with file.open("rb") as stream, AnyReader([file]) as bag:
+        decoder = DecoderFactory()
+        made = make_reader(stream, validate_crcs=True, decoder_factories=[decoder])
+        by_mcap = Counter(channel.topic for _, channel, _, _ in made.iter_decoded_messages())
+        by_rosbags = Counter(
+            connection.topic
+            for connection, _, raw in bag.messages()
+            if bag.deserialize(raw, connection.msgtype)
+        )
+    assert by_mcap == by_rosbags
+    assert by_mcap["/Front/camera/raw"] == apps["Front"]["frames"]
+    assert by_mcap["/Planner/plan/course"] == apps["Planner"]["frames"]
+    again = run(built, *words, "--replay", str(file))
+    assert again.returncode == 0, again.stderr
+    repeated = json.loads((tmp_path / "report.json").read_text())
+    for name in ("FrontLog.from_Front_look", "RearLog.from_Rear_look"):
+        assert repeated["dropped"][name] == dropped[name]
+    assert again.stdout.split("decisions")[1] == done.stdout.split("decisions")[1]
 
 
 def test_the_robot_runs_without_flowc(examples: Path) -> None:

@@ -1,0 +1,71 @@
+"""What `--replay FILE` means: a recording or a bag of ROS 2, known by what the file begins with, or
+else the report of a program with states (outside.py).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Sequence, Union
+
+from .bag import Bag
+from .options import Mistake
+from .recorded_file import MAGIC, RecordedFile
+from .replay import Replay
+
+if TYPE_CHECKING:
+    from .options import RunOptions
+    from .program import Program
+
+
+#: What the files of older bags begin with.
+_SQLITE = b"SQLite format 3\0"
+
+
+def is_report(path: str) -> bool:
+    """Is it neither a recording nor a bag?"""
+    if os.path.isdir(path):
+        return False
+    begin = _beginning(path)
+    return not begin.startswith(MAGIC) and begin != _SQLITE and not path.endswith(".bag")
+
+
+def _beginning(path: str) -> bytes:
+    """The first bytes of a file; none of what cannot be read, or is no file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return b""
+        return os.read(file, len(_SQLITE))  # no limit: a file
+    finally:
+        os.close(file)
+
+
+def replay_of(
+    program: Program, options: RunOptions, settings: Sequence[str]
+) -> Union[Replay, Bag, None]:
+    """What the program is to do again, if it is. It has not begun. Raises Mistake."""
+    path = options.replay
+    if path is None:
+        return None
+    if not os.path.exists(path):
+        raise Mistake("cannot read %s: there is no such file" % path)
+    if is_report(path):
+        if program.control is None:
+            raise Mistake(
+                "--replay: %s is no recording, and reports are for programs with states" % path
+            )
+        return None
+    for name in ("start", "events", "control"):
+        if getattr(options, name):
+            raise Mistake("--replay does again what was done: it does not go with --%s" % name)
+    if options.record is not None and os.path.exists(options.record):
+        if os.path.samefile(path, options.record):
+            raise Mistake("--record would overwrite what --replay reads")
+    if os.path.isdir(path) or not _beginning(path).startswith(MAGIC):
+        return Bag(program, path)
+    file = RecordedFile(path)
+    return Replay(program, file, settings) if file.about else Bag(program, path)

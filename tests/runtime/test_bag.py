@@ -1,0 +1,160 @@
+"""Bags of ROS 2 as sources of programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import flowc
+import numpy as np
+import pytest
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+from builds import Write, run
+
+TYPES = get_typestore(Stores.ROS2_HUMBLE)
+TEXT = """
+type Picture = uint8[6, 8, 3]
+task Camera { out image: Picture  live  python "t.py:never" }
+task Odometer { out speed: float32[2]  python "t.py:never" }
+task Mean { in image: Picture  in speed: float32[2]  out y: float32  python "t.py:mean" }
+task Show { in y: float32  python "t.py:show" }
+app A { camera: Camera  odometer: Odometer  mean: Mean  show: Show
+        camera -> mean.image  odometer -> mean.speed  mean -> show }
+"""
+CODE = """
+import numpy as np
+def never(): raise ValueError("executed")
+def mean(image, speed): return np.float32(image.mean() + speed[0] * 1000 + speed[1])
+def show(y): print(repr(float(y)))
+"""
+COUNT, STEP = 9, 20_000_000
+
+
+def picture(k: int) -> np.ndarray[Any, Any]:
+    """The picture of a message."""
+    return np.random.default_rng(k).integers(0, 255, (6, 8, 3)).astype(np.uint8)
+
+
+def written(path: Path, image: str, storage: StoragePlugin, encoding: str = "bgr8") -> Path:
+    """A bag of pictures, whose rows are filled up, and of speeds."""
+    times, header = TYPES.types["builtin_interfaces/msg/Time"], TYPES.types["std_msgs/msg/Header"]
+    layout = TYPES.types["std_msgs/msg/MultiArrayLayout"]
+    with Writer(path, version=9, storage_plugin=storage) as writer:
+        kinds = {image: "sensor_msgs/msg/Image", "/base/speed": "std_msgs/msg/Float32MultiArray"}
+        topics = {n: writer.add_connection(n, kind, typestore=TYPES) for n, kind in kinds.items()}
+        for k in range(COUNT):
+            rows = np.zeros((6, 32), np.uint8)
+            rows[:, :24] = picture(k).reshape(6, 24)
+            message = TYPES.types["sensor_msgs/msg/Image"](
+                header(times(0, 0), "camera"), 6, 8, encoding, 0, 32, rows.reshape(-1)
+            )
+            speed = TYPES.types["std_msgs/msg/Float32MultiArray"](
+                layout([], 0), np.array([k, k / 4], np.float32)
+            )
+            for name, said in ((image, message), ("/base/speed", speed)):
+                raw = TYPES.serialize_cdr(said, kinds[name])
+                writer.write(topics[name], 10**18 + k * STEP, raw)
+    return path
+
+
+def built(write: Write, tmp_path: Path, text: str = TEXT) -> Path:
+    """The program."""
+    flowc.build(write(text, t_py=CODE), tmp_path / "b", measure=False)
+    return tmp_path / "b"
+
+
+@pytest.mark.parametrize("storage", list(StoragePlugin))
+def test_sources_deliver_the_messages_of_a_bag(
+    write: Write, tmp_path: Path, storage: StoragePlugin
+) -> None:
+    program = built(write, tmp_path)
+    bag = written(tmp_path / "bag", "/front/camera", storage)
+    done = run(program, "--replay", str(bag), "--quiet", "--full-speed")
+    assert done.returncode == 0, done.stderr
+    wanted = [
+        np.float32(picture(k).mean() + np.float32(k) * 1000 + np.float32(k / 4))
+        for k in range(COUNT)
+    ]
+    assert np.allclose([float(line) for line in done.stdout.split()], wanted, rtol=1e-6)
+    assert "A.camera.image is fed from /front/camera (9 messages)" in done.stderr
+    assert "A.odometer.speed is fed from /base/speed (9 messages)" in done.stderr
+    one = next(bag.glob("*.mcap"), None) or next(bag.glob("*.db3"))
+    alone = run(program, "--replay", str(one), "--quiet", "--full-speed")
+    assert alone.returncode == 0 and alone.stdout == done.stdout
+
+
+def test_messages_come_when_they_came(write: Write, tmp_path: Path) -> None:
+    program = built(write, tmp_path)
+    bag = written(tmp_path / "bag", "/front/camera", StoragePlugin.MCAP)
+    done = run(program, "--replay", str(bag), "--report", str(tmp_path / "r.json"), "--quiet")
+    assert done.returncode == 0
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["apps"]["A"]["frames"] == COUNT
+    # no earlier: how much later is up to the machine
+    assert report["apps"]["A"]["seconds"] >= (COUNT - 1) * STEP / 1e9
+
+
+def test_a_bag_is_recorded_and_its_recording_is_replayed(write: Write, tmp_path: Path) -> None:
+    program = built(write, tmp_path)
+    bag = written(tmp_path / "bag", "/camera/image", StoragePlugin.MCAP)
+    file = tmp_path / "r"
+    done = run(program, "--replay", str(bag), "--full-speed", "--record", str(file))
+    assert done.returncode == 0 and "27 tokens of 3 channels are in" in done.stderr
+    again = run(program, "--replay", str(file))
+    assert again.returncode == 0 and "9 of 9 tokens of 1 channel equal" in again.stderr
+
+
+def test_open_ends_are_fed_too(write: Write, tmp_path: Path) -> None:
+    text = TEXT.replace("camera: Camera", "in image: Picture").replace(
+        "camera -> mean", "image -> mean"
+    )
+    program = built(write, tmp_path, text)
+    done = run(program, "--frames", "3")
+    assert done.returncode == 2 and "open it from Python" in done.stderr
+    bag = written(tmp_path / "bag", "/x/image", StoragePlugin.MCAP)
+    done = run(program, "--replay", str(bag), "--quiet", "--full-speed")
+    assert done.returncode == 0 and len(done.stdout.split()) == COUNT
+
+
+def test_what_a_bag_does_not_have_is_told(write: Write, tmp_path: Path) -> None:
+    text = TEXT.replace("float32[2]", "float32[3]").replace("uint8[6, 8, 3]", "uint8[5, 8, 3]")
+    program = built(write, tmp_path, text)
+    bag = written(tmp_path / "bag", "/front/camera", StoragePlugin.MCAP)
+    done = run(program, "--replay", str(bag))
+    assert done.returncode == 2 and not done.stdout
+    assert (
+        "has no topic, or several, for `A.camera.image` (uint8[5, 8, 3]), `A.odometer.speed` (float32[3])"
+        in done.stderr
+    )
+    assert (
+        "it has /front/camera (sensor_msgs/msg/Image), /base/speed (std_msgs/msg/Float32MultiArray)"
+        in done.stderr
+    )
+    assert (
+        "a message of /front/camera is uint8[6, 8, 3], and tokens of `image` are uint8[5, 8, 3]"
+        in done.stderr
+    )
+    exact = run(
+        program, "--replay", str(written(tmp_path / "exact", "/A/camera/image", StoragePlugin.MCAP))
+    )
+    assert exact.returncode == 2 and "/A/camera/image: a message is uint8[6, 8, 3]" in exact.stderr
+
+
+def test_files_that_are_no_bags_are_refused(write: Write, tmp_path: Path) -> None:
+    program = built(write, tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.db3").write_bytes(b"SQLite format 3\0" + bytes(100))
+    (tmp_path / "x.bag").write_bytes(b"#ROSBAG V2.0\n")
+    (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "x.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(30))
+    for name, reason in (
+        ("empty", "cannot be read as a bag of ROS 2"), ("x.db3", "cannot be read as a bag of ROS 2"),
+        ("x.bag", "is a bag of ROS 1"), ("x.json", "is no recording, and reports are for programs with states"),
+        ("x.mcap", "cannot be read as a bag of ROS 2"), ("no", "there is no such file"),
+    ):  # fmt: skip
+        done = run(program, "--replay", str(tmp_path / name))
+        assert done.returncode == 2 and reason in done.stderr, (name, done.stderr)
+        assert "Traceback" not in done.stderr
