@@ -303,7 +303,7 @@ def test_words_of_advice_are_words_of_the_grammar() -> None:
     assert advised - {"python", "cuda"} <= keywords()
     # These open declarations.
     barred = {"use", "const", "type", "task", "network", "app", "platform", "mapping", "scenario"}
-    assert keywords() - barred - advised == {"for", "by", "of", "keep", "within"}
+    assert keywords() - barred - advised == {"for", "by", "of", "keep"}
 
 
 def test_a_link_from_a_graph_whose_output_no_task_feeds(tmp_path: Path) -> None:
