@@ -33,7 +33,8 @@ Values = tuple[int | float, ...]
 @dataclass(frozen=True, slots=True)
 class Place:
     """The place of a task in the order of the worker with this number: its `stage`, and how many
-    iterations of its app a round has. A task with several `replicas` has no single worker."""
+    iterations of its app a round has. A task with several `replicas` has neither, as its workers
+    may differ in them."""
 
     worker: int | None
     stage: int
@@ -177,7 +178,7 @@ def _places(workers: Iterable[DeployedWorker]) -> dict[str, Place]:
         for entry in worker.order:
             place = Place(number, entry.stage, entry.round[1])
             if entry.replica[1] > 1:
-                place = Place(None, 0, entry.round[1], entry.replica[1])
+                place = Place(None, 0, 1, entry.replica[1])
             if places.setdefault(entry.task, place) != place:
                 raise RuntimeError(f"`{entry.task}` has several places")
     return places

@@ -258,11 +258,11 @@ def turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     triple = [N("Mul", ["x", "three"], ["y"])], np.array([3], np.float32)
     for name, size in (("net", 1), ("open", "N")):
         save(folder / f"{name}.onnx", triple[0], {"x": [size, 4]}, {"three": triple[1]}, "y")
-    yield agreed(folder, "turns.flow", apps=2, platform="three")
+    yield agreed(folder, "turns.flow", apps=2, platform="four")
 
 
 def test_replicas_do_what_those_in_python_do(turns: Path, tmp_path: Path) -> None:
-    words = ["--frames", "60", "--quiet", "--report"]
+    words = ["--frames", "60", "--full-speed", "--quiet", "--report"]
     status, _, said = run(turns, *words, str(tmp_path / "r.json"))
     assert status == 0, said
     command = [sys.executable, turns / "main.py", *words, tmp_path / "p.json"]
@@ -284,7 +284,7 @@ def test_replicas_do_what_those_in_python_do(turns: Path, tmp_path: Path) -> Non
 
 def test_each_replica_has_its_iterations(turns: Path, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
-    status, _, said = run(turns, "--frames", "12", "--quiet", "--trace", str(file))
+    status, _, said = run(turns, "--frames", "12", "--full-speed", "--quiet", "--trace", str(file))
     assert status == 0, said
     events = json.loads(file.read_text())["traceEvents"]
     lanes: dict[int, set[int]] = {}

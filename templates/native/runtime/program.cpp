@@ -38,7 +38,8 @@ bool bind(int core)
     return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
-// Give the calling thread a fixed priority on a core; false where the system refuses, which is said.
+// Give the calling thread a fixed priority on a core; false where the system refuses, which is
+// said.
 bool fix(int core, int number)
 {
     sched_param priority = {};
