@@ -27,7 +27,9 @@ from ..dsl.template import beside
 from ..model.platform import KINDS
 from ..model.span import Span
 from ..model.types import DTYPES
+from ..networks.engines import ENGINES
 from ..networks.onnx.interface import NetworkError, read_network
+from ..targets.inference import CHOICES
 from .code import layers, symbols
 from .places import plain
 from .session import CheckedText, Session
@@ -330,6 +332,10 @@ def _pin(place: _Place) -> Iterator[Offer]:
         yield from (Offer(name, Kind.Module, "comes with flowc") for name in SHIPPED)
     elif place.kind() == "DOT":
         yield from _instances_inside(place, str(_before_index(place.chunk[:-1])))
+    elif place.kind() == "ENGINE":
+        yield from (Offer(engine.name, Kind.EnumMember, engine.title) for engine in ENGINES)
+    elif place.kind() == "PRECISION":
+        yield from (Offer(name, Kind.EnumMember) for name in CHOICES)
     elif place.kind() in ("_ARROW", "COMMA", "VBAR"):
         name = str(place.chunk[2]) if len(place.chunk) > 2 else ""
         for platform in place.seen.checked.system.platforms:

@@ -206,6 +206,8 @@ def test_an_outline_has_what_is_inside(path: str) -> None:
         ("Make(seed = N)", "Make(seed = @", {"N"}, {"seed"}),
         ("mapping on two", "mapping on @", {"two", "orin"}, {"A"}),
         ("A.make -> core[0]", "A.make -> @", {"core[0]", "core[1]"}, {"A"}),
+        ("A.make -> core[0]", "A.make -> core[0] engine @", {"openvino", "onnxruntime"}, {"A"}),
+        ("A.make -> core[0]", "A.make -> core[0] precision @", {"fp32", "bf16"}, {"A", "any"}),
         ("A.make -> core[0]", "A.@", {"make", "twice", "show"}, {"row"}),
         ("const N = 4", "@ const N = 4", {"task", "app", "const"}, {"rate"}),
         (
