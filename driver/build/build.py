@@ -158,7 +158,7 @@ def _require_possible(
     try:
         refuse_foreign(directory, options.force, made_there_for(robot))
     except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
+        raise Errors(error.diagnostics) from error
     impossible: list[Diagnostic] = []
     for part in valid.parts:
         impossible += pinned(part.system.apps, part.platform, part.system.pins)[1]

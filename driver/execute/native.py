@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ...codegen.compiler import failure_of
+from ...codegen.compiler import absent_tools, failure_of
 from ...machines.host import HERE
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
@@ -61,6 +61,9 @@ def record_native(directory: Path, frames: int | None, folder: Path, *, silent: 
 
 
 def _compile(directory: Path, recorder: Path) -> None:
+    missing = absent_tools(["CXX"])
+    if missing:
+        raise Errors(missing)
     said = failure_of(["sh", "build.sh", "-DFLOWC_RECORD", "-o", str(recorder)], directory)
     if said is not None:
         message = f"the program cannot be compiled for its test\n{said.strip()}"

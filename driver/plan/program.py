@@ -439,7 +439,7 @@ def write_program(
         )
         return digest(files), made
     except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
+        raise Errors(error.diagnostics) from error
 
 
 def digests(deployed: Deployed, system: System) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import Any
 import flowc
 import onnx
 import pytest
+from flowc.cli import app
 from flowc.codegen.native.files import native_files
 from flowc.driver.execute.native import record_native, records
 from flowc.driver.execute.run import test as run_harness
@@ -356,6 +357,8 @@ def test_real_time_is_asked_of_the_system(faults: Path) -> None:
     ("variable", "value", "code", "said"),
     [
         ("CXX", "no-such-compiler", "F307", "there is no C++ compiler `no-such-compiler`"),
+        ("OBJCOPY", "no-objcopy", "F307", "there is no copier of object files `no-objcopy`"),
+        ("LD", "no-such-linker -v", "F307", "there is no linker `no-such-linker`"),
         ("CXXFLAGS", "-no-such-option", "F306", "the native program does not compile"),
     ],
 )
@@ -373,7 +376,27 @@ def test_a_compiler_that_does_not_do_is_named(
         flowc.build(text, tmp_path / "build", platform="two", native=True, measure=False)
     (fault,) = [d for d in caught.value.diagnostics if d.severity == "error"]
     assert fault.code == code and fault.message.startswith(said)
-    assert not (tmp_path / "build").exists()
+    if code == "F307":
+        assert fault.help is not None and fault.help.startswith("install one (`apt install ")
+    assert [f.name for f in tmp_path.iterdir()] == []
+
+
+def test_a_build_stays_as_it_is_without_a_compiler(
+    faults: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`run` and `test` need one where the program has to be compiled again."""
+    before = {f: f.stat().st_mtime_ns for f in faults.rglob("*") if f.is_file()}
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    text = str(faults.parent / "text/faults.flow")
+    for verb in ("build", "run", "test"):
+        words = [text, "--target", "native", "--platform", "two", "--no-measure", "-o", str(faults)]
+        assert app([verb, *words], standalone_mode=False) == 1
+        said = capfd.readouterr().err
+        assert "error[F307]: there is no C++ compiler `no-such-compiler`" in said
+        assert "`apt install g++`" in said
+    with pytest.raises(flowc.Errors, match="there is no C"):
+        record_native(faults, None, faults.parent, silent=True)
+    assert {f: f.stat().st_mtime_ns for f in faults.rglob("*") if f.is_file()} == before
 
 
 # -- what it tells ---------------------------------------------------------------------------------
