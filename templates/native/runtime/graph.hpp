@@ -119,19 +119,21 @@ struct App {
         return true;
     }
     // One of the tasks that end a frame has ended it; the time it began, where it was the last one.
+    // What begins with initial tokens may end it before a source is released.
     ns ended(int64_t k, ns time)
     {
         const Locked here(lock);
         Frame &frame = under_way[k % UNDER_WAY];
         if (frame.number != k)
-            frame = {k, time, enders};
+            frame = {k, FOREVER, enders};
         if (--frame.left)
             return -1;
+        const ns begin = std::min(frame.begin, time);
         frames++;
-        latencies.add(time - frame.begin);
+        latencies.add(time - begin);
         first_end = first_end ? first_end : time;
         last_end = time;
-        return frame.begin;
+        return begin;
     }
     // The stream ends before that iteration.
     void end_at(int64_t k)

@@ -64,8 +64,8 @@ inline std::string bytes_or_null(int64_t bytes)
 }
 
 // -- of latencies --------------------------------------------------------------------------------
-// mean, p50, p99 and max in ms; empty without latencies.
-inline std::vector<std::string> figures(const Latencies &of)
+// mean, p50, p99 and max in ms, with that many digits; empty without latencies.
+inline std::vector<std::string> figures(const Latencies &of, int digits = 3)
 {
     const std::vector<ns> sorted = of.sorted();
     if (sorted.empty())
@@ -78,14 +78,14 @@ inline std::vector<std::string> figures(const Latencies &of)
     const double mean = static_cast<double>(of.total) / static_cast<double>(of.count);
     for (const double time :
          {mean, double(quantile(.5)), double(quantile(.99)), double(of.longest)})
-        found.push_back(number(time / 1e6));
+        found.push_back(number(time / 1e6, digits));
     return found;
 }
 
 inline std::string latency_json(const Latencies &of)
 {
     static const char *const names[] = {"mean", "p50", "p99", "max"};
-    const std::vector<std::string> found = figures(of);
+    const std::vector<std::string> found = figures(of, 6);
     std::string made = "{";
     for (int i = 0; i < 4; i++)
         made += std::string(i ? ", " : "") + "\"" + names[i] +
@@ -381,9 +381,9 @@ inline std::string trace(const About &about)
     for (size_t lane = 1; lane <= run.workers.size(); lane++) {
         const Worker &worker = *run.workers[lane - 1];
         named("thread_name", RUNNING, lane, worker.processor);
-        lost += worker.tracer.lost;
-        for (size_t i = 0; i < worker.tracer.count; i++) {
-            const Tracer::Event &e = worker.tracer.events[i];
+        lost += worker.tracer.lost();
+        for (size_t i = 0; i < worker.tracer.kept(); i++) {
+            const Tracer::Event &e = worker.tracer.at(i);
             const std::string where = format("\"pid\": %d, \"tid\": %zu", RUNNING, lane);
             const std::string firing =
                 format(", \"firing\": %lld", static_cast<long long>(e.number));
@@ -434,7 +434,8 @@ inline std::string trace(const About &about)
     }
     if (lost)
         Run::complain(
-            format("the trace lacks %zu events: --trace-frames keeps some of the frames", lost));
+            format("the trace lacks the first %zu events: --trace-frames keeps some of the frames",
+                   lost));
     const std::string end = traced.end == FOREVER ? "null" : std::to_string(traced.end);
     return "{\"traceEvents\": [" + events +
            "],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"build\": " + build_of() +

@@ -1,5 +1,7 @@
 // What a worker notes for a trace, in memory that is there before the program begins.
 #pragma once
+#include <cstring>
+
 #include "graph.hpp"
 
 namespace flow
@@ -26,10 +28,16 @@ public:
         ns begin, end;
     };
     static constexpr size_t MOST = 200000;
-    Event *events = nullptr;
-    size_t count = 0, lost = 0;
 
-    void reserve() { events = static_cast<Event *>(calloc(MOST, sizeof(Event))); }
+    void reserve()
+    {
+        events = static_cast<Event *>(malloc(MOST * sizeof(Event)));
+        memset(events, 0, MOST * sizeof(Event));  // its pages are there before the first event
+    }
+    // The last ones are kept, the oldest of them first.
+    size_t kept() const { return std::min(count, MOST); }
+    size_t lost() const { return count - kept(); }
+    const Event &at(size_t i) const { return events[(lost() + i) % MOST]; }
     void firing(const Task &task, int64_t firing, ns begin, ns end)
     {
         note(firing / task.firings, {FIRING, &task, firing, begin, end});
@@ -49,14 +57,13 @@ public:
     }
 
 private:
+    Event *events = nullptr;
+    size_t count = 0;
+
     void note(int64_t frame, const Event &event)
     {
-        if (__builtin_expect(!traced.has(frame), 1))
-            return;
-        if (count < MOST)
-            events[count++] = event;
-        else
-            lost++;
+        if (__builtin_expect(traced.has(frame), 0))
+            events[count++ % MOST] = event;
     }
 };
 

@@ -201,6 +201,7 @@ struct Worker {
             task.longest = took;
         progress.store(progress.load(relaxed) + 1, relaxed);
         tracer.firing(task, firing, begin, end);
+        go_on_from_trace();
         return status == 0 || failed(task, firing, status);
     }
     // Note the release for paths that begin here, and the end for those that end here.
@@ -228,6 +229,7 @@ struct Worker {
             const ns begin = task.app.ended(k, began);
             if (begin >= 0)
                 tracer.frame(task.app, k, begin, began);
+            go_on_from_trace();
         }
     }
     // All rounds.
@@ -236,6 +238,12 @@ struct Worker {
     std::string doing() const;
 
 private:
+    // What a trace takes is no part of the next firing.
+    void go_on_from_trace()
+    {
+        if (__builtin_expect(traced.wanted, 0))
+            began = now();
+    }
     bool failed(Task &task, int64_t firing, int status);
 };
 
