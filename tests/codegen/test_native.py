@@ -30,6 +30,8 @@ from flowc.driver.text.check import prepare
 
 from builds import HANGS, ROOT
 from limits import next_line
+from native import MISTAKES, found
+from native_compiler import compiler
 from native_texts import draw
 
 pytestmark = pytest.mark.skipif(
@@ -43,10 +45,10 @@ SEEDS = range(int(os.environ.get("FLOWC_FUZZ", "0")) // 100 or 1)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_in_a_hurry() -> Iterator[None]:
-    """Compilers take most of the time of these tests."""
+def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CXXFLAGS", "-O0")
+        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+            patched.setenv(name, value)
         yield
 
 
@@ -125,39 +127,13 @@ def test_random_texts_equal_the_reference(drawn: Path) -> None:
     assert (drawn / "main").exists()
 
 
-def planted(text: str) -> Iterator[tuple[str, str]]:
-    """Texts of main.cpp with a mistake in each, and what it is."""
-    places = {
-        "an offset": r"(const \w+ \*const i\d = t?\w*::\w+(?: \+ \d+)?)( \+ \d+ \* i)?;",
-        "zeroed outputs": r"memset\((o\d), 0, ",
-    }
-    changes = {
-        "an offset": r"\1\2 + 1;",
-        "zeroed outputs": r"memset(\1, 1, ",
-    }
-    for what, place in places.items():
-        if re.search(place, text):
-            yield what, re.sub(place, changes[what], text)
-
-
-def test_planted_mistakes_are_found(drawn: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["offset", "order", "zeroing", "stale token where a ring wraps"])
+def test_planted_mistakes_are_found(drawn: Path, tmp_path: Path, kind: str) -> None:
+    """tests/referees/native.py has more kinds, and more texts."""
     text = (drawn / "main.cpp").read_text()
-    for number, (what, changed) in enumerate(planted(text)):
-        (drawn / "main.cpp").write_text(changed)
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        if record_native(drawn, None, folder, silent=True):
-            continue  # a task has seen it
-        done = subprocess.run(
-            [sys.executable, "-m", "unittest", "discover", "-s", "tests"],
-            cwd=drawn,
-            env={**os.environ, "FLOWC_RECORDED": str(folder)},
-            capture_output=True,
-            text=True,
-            timeout=HANGS,
-            check=False,
-        )
-        assert done.returncode != 0 and "Mismatched elements" in done.stderr, what
+    changed = MISTAKES[kind](text)
+    assert changed != text
+    assert found(drawn, changed, tmp_path)
     (drawn / "main.cpp").write_text(text)
 
 

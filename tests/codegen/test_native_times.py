@@ -23,6 +23,7 @@ from flowc.profiling.identity import task_hashes
 from flowc.profiling.measure import MeasurementFailed, run_build
 
 from builds import HANGS
+from native_compiler import compiler
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -67,21 +68,26 @@ int show(void *state, const int64_t *n, const show_params *p)
 SPINS = 300_000
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+            patched.setenv(name, value)
+        yield
+
+
 @pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A text with a profile of its program in C++, beside one that has nothing to do with it."""
     text = written(tmp_path_factory.mktemp("profiled"))
     text.with_name("app.host.profile.json").write_text("of Python")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CXXFLAGS", "-O0")
-        words = ["profile", str(text), "--target", "native", "--seconds", "0.3"]
-        assert app(words, standalone_mode=False) == 0
-        yield text
+    words = ["profile", str(text), "--target", "native", "--seconds", "0.3"]
+    assert app(words, standalone_mode=False) == 0
+    return text
 
 
 @pytest.fixture
-def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CXXFLAGS", "-O0")
+def text(tmp_path: Path) -> Path:
     return written(tmp_path)
 
 
