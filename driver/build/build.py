@@ -156,7 +156,7 @@ def _require_possible(
 ) -> None:
     """Errors that can be known before anything is measured. Raises Errors."""
     if options.native:
-        require_native(valid, options.host)
+        require_native(valid)
     for part in valid.parts:
         require_buildable(part, robot)
     try:

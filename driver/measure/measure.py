@@ -117,7 +117,7 @@ def measure(
     It runs again for other variants of its networks. Raises Errors if it cannot be built or run.
     """
     if valid.platform.native:
-        require_native(valid, valid.host)
+        require_native(valid)
     for part in (valid, *valid.others):
         require_buildable(part)
         _require_twins(part)

@@ -120,7 +120,7 @@ def find_mapping(
         path, platform=platform, mapped=False, native=native, host=host, report=request.report
     ).require()
     if native:
-        require_native(whole, host)
+        require_native(whole)
     posed = _posed(whole, request)
     if posed.keeps:
         store.require_place(whole)

@@ -43,7 +43,9 @@ def compiler(folder: Path, flags: str = QUICK) -> dict[str, str]:
 
     def run(*words: str) -> None:
         called = [command, "-std=gnu++17", "-Wall", *words]
-        subprocess.run(called, cwd=folder / "runtime", check=True, timeout=LIMIT)
+        subprocess.run(
+            called, cwd=folder / "runtime", check=True, capture_output=True, timeout=LIMIT
+        )
 
     run(*flags.split(), "-c", "-o", "../program.o", "program.cpp")
     for name, words in (("plain", ()), ("recorder", ("-DFLOWC_RECORD",))):
