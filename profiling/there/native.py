@@ -28,8 +28,8 @@ FEWEST_FRAMES = FEWEST + 2
 INTERRUPTED = 130
 #: The niceness of threads in the background.
 BACKGROUND = 19
-#: The process of a trace that has the firings.
-RUNNING = 1
+#: How the line of a firing begins in a trace.
+_FIRING = '{"ph": "X"'
 #: The start of the program in ns, so that no time is 0.
 START = 1_000_000_000
 
@@ -45,8 +45,7 @@ class _Run:
         self.events: List[Dict[str, Any]] = []
         if not self.failure:
             self.report = json.loads((folder / "report.json").read_bytes())
-            trace = folder / "trace.json"
-            self.events = json.loads(trace.read_bytes())["traceEvents"] if trace.exists() else []
+            self.events = _firings(folder / "trace.json")
 
     @property
     def silent(self) -> List[str]:
@@ -118,20 +117,25 @@ def _read(file: Path) -> str:
 
 
 # -- what its trace says ---------------------------------------------------------------------------
+def _firings(trace: Path) -> List[Dict[str, Any]]:
+    """The firings of a trace, if there is one. It has an event on each line, also others."""
+    if not trace.exists():
+        return []
+    with open(trace, encoding="utf-8") as lines:
+        return [json.loads(x.rstrip(",\n")) for x in lines if x.startswith(_FIRING)]
+
+
 def _ns(us: float) -> int:
     return round(us * 1000)
 
 
-def _fired(events: Sequence[Dict[str, Any]], tasks: Dict[str, Dict[str, Any]]) -> List[Fired]:
+def _fired(events: Sequence[Dict[str, Any]]) -> List[Fired]:
     """All firings, by their ends."""
     found = []
     for e in events:
-        if e["ph"] == "X" and e["pid"] == RUNNING:
-            begin = START + _ns(e["ts"])
-            group = tasks[e["name"]]["code"].get("batch", 1)
-            firing = e["args"]["firing"]
-            end = begin + _ns(e["dur"])
-            found.append(Fired(end, begin, e["name"], firing, group, e["tid"]))
+        begin, number = START + _ns(e["ts"]), e["args"]
+        end = begin + _ns(e["dur"])
+        found.append(Fired(end, begin, e["name"], number["firing"], number["firings"], e["tid"]))
     return sorted(found)
 
 
@@ -220,7 +224,7 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         Path(output).write_text(json.dumps({"failure": failure}))
         return 0
     apps = json.loads(Path(directory, "deployment.json").read_bytes())["apps"]
-    fired = _fired(ran.events, {task["name"]: task for app in apps for task in app["tasks"]})
+    fired = _fired(ran.events)
     samples = _since_ready(fired, apps) if mode == "paced" else _samples(fired)
     document = {"samples": samples, "held": {}, "delayed": ran.delayed, **_of_report(ran.report)}
     Path(output).write_text(json.dumps(document))

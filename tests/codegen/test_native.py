@@ -425,6 +425,51 @@ def test_a_trace_has_every_firing_and_frame(faults: Path, tmp_path: Path) -> Non
     assert document["otherData"]["first_frame"] == 1 and document["otherData"]["end_frame"] == 4
 
 
+def test_a_trace_has_arrows_along_tokens_and_the_fill_of_channels(
+    drawn: Path, tmp_path: Path
+) -> None:
+    """Held against lists of tokens, from the firings of deployment.json."""
+    file, frames = tmp_path / "trace.json", 12
+    words = ["--full-speed", "--frames", str(frames), "--quiet", "--trace", str(file)]
+    assert run(drawn, *words)[0] == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    slices = {(e["tid"], e["ts"]): e for e in events if e["ph"] == "X"}
+    ends = {e["id"]: e for e in events if e["ph"] == "f"}
+    arrows = set()
+    for e in events:
+        if e["ph"] == "s":
+            maker = next(
+                s
+                for (lane, begin), s in slices.items()
+                if lane == e["tid"] and begin <= e["ts"] < begin + s["dur"]
+            )
+            taker = slices[ends[e["id"]]["tid"], ends[e["id"]]["ts"]]
+            arrows.add((e["name"], maker["args"]["firing"], taker["args"]["firing"]))
+    fills: dict[str, list[int]] = {}
+    for e in sorted((e for e in events if e["ph"] == "C"), key=lambda e: e["ts"]):
+        fills.setdefault(e["name"], []).append(e["args"]["tokens"])
+    expected = set()
+    for document in json.loads((drawn / "deployment.json").read_text())["apps"]:
+        tasks = {task["name"]: task for task in document["tasks"]}
+        for channel in document["channels"]:
+            makers = tokens_of(tasks[channel["source"]], channel["source_port"], frames)
+            takers = tokens_of(tasks[channel["destination"]], channel["destination_port"], frames)
+            last = {firing: k - channel["delay"] for k, firing in enumerate(takers)}
+            expected |= {(channel["name"], makers[k], n) for n, k in last.items() if k >= 0}
+            levels = fills[channel["name"]]
+            assert levels[-1] == channel["delay"] and min(levels) >= 0
+            assert max(levels) <= channel["capacity"]
+    assert arrows == expected
+
+
+def tokens_of(task: dict[str, Any], port: str, frames: int) -> list[int]:
+    """The firing of each token at a port."""
+    ports = {p["name"]: p["rates"] for p in (*task["inputs"], *task["outputs"])}
+    rates = ports[port]
+    firings = range(frames * task["firings"])
+    return [firing for firing in firings for _ in range(rates[firing % len(rates)])]
+
+
 # -- networks --------------------------------------------------------------------------------------
 def in_batches(folder: Path) -> None:
     """Let the network decide twice at once."""

@@ -26,6 +26,7 @@ public:
         const void *what;  // a task, an app, or a path
         int64_t number;
         ns begin, end;
+        int64_t group;  // firings from that number on
     };
     static constexpr size_t MOST = 200000;
 
@@ -38,22 +39,22 @@ public:
     size_t kept() const { return std::min(count, MOST); }
     size_t lost() const { return count - kept(); }
     const Event &at(size_t i) const { return events[(lost() + i) % MOST]; }
-    void firing(const Task &task, int64_t firing, ns begin, ns end)
+    void firing(const Task &task, int64_t firing, ns begin, ns end, int64_t group)
     {
-        note(firing / task.firings, {FIRING, &task, firing, begin, end});
+        note(firing / task.firings, {FIRING, &task, firing, begin, end, group});
     }
     void release(const Task &task, int64_t firing, ns time)
     {
-        note(firing / task.firings, {RELEASE, &task, firing, time, time});
+        note(firing / task.firings, {RELEASE, &task, firing, time, time, 1});
     }
     void frame(const App &app, int64_t k, ns begin, ns end)
     {
-        note(k, {FRAME, &app, k, begin, end});
+        note(k, {FRAME, &app, k, begin, end, 1});
     }
     void path(const Path &path, int64_t firing, ns latency, ns end)
     {
         if (path.latencies.deadline >= 0 && latency > path.latencies.deadline)
-            note(firing / path.sink.firings, {LATE, &path, firing, end - latency, end});
+            note(firing / path.sink.firings, {LATE, &path, firing, end - latency, end, 1});
     }
 
 private:

@@ -200,7 +200,7 @@ struct Worker {
         if (took > task.longest)
             task.longest = took;
         progress.store(progress.load(relaxed) + 1, relaxed);
-        tracer.firing(task, firing, begin, end);
+        tracer.firing(task, firing, begin, end, group);
         go_on_from_trace();
         return status == 0 || failed(task, firing, status);
     }
