@@ -58,6 +58,8 @@ def profile(
     from ..driver.measure.measure import profile as measure
 
     file, native = with_shapes(file, shape), target == Target.NATIVE
+    if native and file.suffix == ".onnx":
+        raise typer.BadParameter("it is for texts", param_hint="--target")
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
     with hosts_of(board, board_python) as host:

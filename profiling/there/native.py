@@ -39,18 +39,23 @@ class _Run:
 
     def __init__(self, status: int, said: str, folder: Path, delayed: float) -> None:
         self.interrupted = status == INTERRUPTED
-        self.failure = "" if status in (0, INTERRUPTED) else said or f"exit status {status}"
+        #: It was told to end before it could listen.
+        self.unheard = status == -signal.SIGINT
+        well = self.unheard or status in (0, INTERRUPTED)
+        self.failure = "" if well else said or f"exit status {status}"
         self.delayed = delayed
         self.report: Dict[str, Any] = {}
         self.events: List[Dict[str, Any]] = []
-        if not self.failure:
+        if not self.failure and not self.unheard:
             self.report = json.loads((folder / "report.json").read_bytes())
             self.events = _firings(folder / "trace.json")
 
     @property
-    def silent(self) -> List[str]:
-        """Apps that have finished no frame."""
-        return [name for name, app in self.report.get("apps", {}).items() if not app["frames"]]
+    def silent(self) -> str:
+        """An app that has finished no frame, or what stands for it; empty where all have."""
+        apps = self.report.get("apps", {}).items()
+        waiting = (name for name, app in apps if not app["frames"])
+        return "the program" if self.unheard else next(waiting, "")
 
     @property
     def short(self) -> bool:
@@ -121,8 +126,9 @@ def _firings(trace: Path) -> List[Dict[str, Any]]:
     """The firings of a trace, if there is one. It has an event on each line, also others."""
     if not trace.exists():
         return []
+    decoded = json.JSONDecoder().raw_decode  # what follows an event is of no interest
     with open(trace, encoding="utf-8") as lines:
-        return [json.loads(x.rstrip(",\n")) for x in lines if x.startswith(_FIRING)]
+        return [decoded(line)[0] for line in lines if line.startswith(_FIRING)]
 
 
 def _ns(us: float) -> int:
@@ -144,6 +150,15 @@ def _samples(fired: Sequence[Fired]) -> Dict[str, List[int]]:
     for each in fired:
         samples.setdefault(each.task, []).append((each.end - each.start) // each.group)
     return samples
+
+
+def _with_rare(samples: Dict[str, List[int]], report: Dict[str, Any]) -> Dict[str, List[int]]:
+    """Tasks that fire so seldom that a trace has lost them have their means."""
+    rare = {}
+    for name, task in report["tasks"].items():
+        if task["firings"] and name not in samples:
+            rare[name] = [_ns(task["mean_us"])]
+    return {**samples, **rare}
 
 
 def _since_ready(fired: Sequence[Fired], apps: Sequence[Dict[str, Any]]) -> Dict[str, List[int]]:
@@ -219,13 +234,15 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         ran = _run([*program, *frames], max(LONGEST_FRAME, 10 * asked), bool(mode))
     failure = ran.failure
     if not failure and ran.silent:
-        failure = f"no frame of {ran.silent[0]} was finished"
+        failure = f"no frame of {ran.silent} was finished"
     if failure:
         Path(output).write_text(json.dumps({"failure": failure}))
         return 0
     apps = json.loads(Path(directory, "deployment.json").read_bytes())["apps"]
     fired = _fired(ran.events)
     samples = _since_ready(fired, apps) if mode == "paced" else _samples(fired)
+    if mode:
+        samples = _with_rare(samples, ran.report)
     document = {"samples": samples, "held": {}, "delayed": ran.delayed, **_of_report(ran.report)}
     Path(output).write_text(json.dumps(document))
     return 0

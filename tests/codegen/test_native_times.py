@@ -7,9 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import flowc
 import pytest
@@ -170,14 +171,39 @@ def test_a_task_that_fails_while_it_is_measured_is_named(text: Path) -> None:
     assert fault.message.startswith(said) and fault.message.endswith("show returned 7")
 
 
-def test_a_program_that_finishes_no_frame_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "main").write_text(
-        '#!/bin/sh\nwhile [ "$1" != --report ]; do shift; done\n'
-        'echo \'{"apps": {"A": {"frames": 0}}, "tasks": {}}\' > "$2"\n'
+def stand_in(build: Path, report: dict[str, Any], events: Sequence[dict[str, Any]] = ()) -> None:
+    """A program that only writes this."""
+    lines = ",\n".join(json.dumps(event) for event in events)
+    (build / "said").write_text(json.dumps(report))
+    (build / "seen").write_text(f'{{"traceEvents": [\n{lines}],\n"otherData": {{}}}}\n')
+    (build / "main").write_text(
+        f'#!/bin/sh\nwhile [ "$1" != --report ]; do shift; done\ncp {build}/said "$2"\n'
+        f'[ "$3" != --trace ] || cp {build}/seen "$4"\n'
     )
-    (tmp_path / "main").chmod(0o755)
+    (build / "main").chmod(0o755)
+    (build / "deployment.json").write_text('{"apps": []}')
+
+
+def test_a_task_that_a_trace_has_lost_has_its_mean(tmp_path: Path) -> None:
+    """Others have fired so often since then that their events have taken its place."""
+    latency = {"mean": 0.5, "max": 0.75}
+    app = {"frames": 10, "fps": 100.0, "latency_ms": latency, "deadline_misses": 0, "paths": []}
+    tasks = {
+        "A.often": {"firings": 10**6, "mean_us": 1.0},
+        "A.rare": {"firings": 10, "mean_us": 2.5},
+        "A.never": {"firings": 0, "mean_us": None},
+    }
+    fired = {"ph": "X", "name": "A.often", "pid": 1, "tid": 1, "ts": 1.5, "dur": 0.75}
+    report = {"apps": {"A": app}, "tasks": tasks, "processors": {"cpu[0]": {"utilization": 0.5}}}
+    stand_in(tmp_path, report, [{**fired, "args": {"frame": 0, "firing": 0, "firings": 1}}])
+    seen = run_build(tmp_path, 0.1, strict=True, native=True)
+    assert seen.samples == {"A.often": (750,), "A.rare": (2500,)}
+    assert (seen.period_ns, seen.latency_ns) == ({"A": 1e7}, {"A": 5e5})
+    assert seen.longest_ns == {"A": 750_000}
+
+
+def test_a_program_that_finishes_no_frame_is_named(tmp_path: Path) -> None:
+    stand_in(tmp_path, {"apps": {"A": {"frames": 0}}, "tasks": {}})
     with pytest.raises(MeasurementFailed, match="no frame of A was finished"):
         run_build(tmp_path, 0.1, strict=False, native=True)
 
