@@ -121,7 +121,7 @@ Output = Annotated[
 
 
 class Target(StrEnum):
-    """What `run` and `test` build."""
+    """What a text becomes."""
 
     PROGRAM = "program"
     NATIVE = "native"

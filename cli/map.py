@@ -13,6 +13,8 @@ from ._common import (
     Json,
     NoMeasure,
     OnPlatform,
+    RunTarget,
+    Target,
     Text,
     in_full,
     measuring,
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:
-    """The platform, and the machines that measure what is not known of it."""
+    """The kind of program, the platform, and the machines that measure what is not known of it."""
 
     no_measure: NoMeasure = False
+    target: RunTarget = Target.PROGRAM
     platform: OnPlatform = "host"
     board: Boards = None
     board_python: BoardPython = "python3"
@@ -77,6 +80,7 @@ def map_(
     ):
         asked |= {
             "platform": site.platform,
+            "native": site.target == Target.NATIVE,
             "host": host,
             "search_workers": search_workers,
             "measure": not site.no_measure,

@@ -14,7 +14,9 @@ from ._boards import BoardPython, Boards, hosts_of
 from ._common import (
     Json,
     OnPlatform,
+    RunTarget,
     Shapes,
+    Target,
     TextOrNetwork,
     print_json,
     progress,
@@ -41,6 +43,7 @@ def profile(
     layers: Annotated[
         bool, typer.Option("--layers", help="Also list the layers of networks.")
     ] = False,
+    target: RunTarget = Target.PROGRAM,
     platform: OnPlatform = "host",
     board: Boards = None,
     board_python: BoardPython = "python3",
@@ -54,13 +57,16 @@ def profile(
     """
     from ..driver.measure.measure import profile as measure
 
-    file = with_shapes(file, shape)
+    file, native = with_shapes(file, shape), target == Target.NATIVE
+    if native and file.suffix == ".onnx":
+        raise typer.BadParameter("it is for texts", param_hint="--target")
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
     with hosts_of(board, board_python) as host:
         measured = measure(
             file,
             platform=platform,
+            native=native,
             host=host,
             seconds=seconds,
             on_measure=lambda message: say(f"flowc: {message}"),
@@ -70,18 +76,19 @@ def profile(
     if as_json:
         print_json(json.loads(measured.profile.to_json()))
         return 0
-    _print_profile(measured, layers)
+    _print_profile(measured, layers, native)
     return 0
 
 
-def _print_profile(measured: Profiled, layers: bool) -> None:
-    """The tables of a profile; `layers` adds those of networks."""
+def _print_profile(measured: Profiled, layers: bool, native: bool) -> None:
+    """The tables of a profile; `layers` adds those of networks. `native` programs have no
+    interpreter, and short times."""
     profile = measured.profile
     warmth = ""
     if measured.celsius is not None:
         warmth = "; {:.0f} °C before, {:.0f} °C after".format(*measured.celsius)
     print(f"{profile.host}; measured noise: {measured.noise:.0%}{warmth}\n")
-    print(_table_of_tasks(measured.entries))
+    print(_table_of_tasks(measured.entries, native))
     lists = [(e.subject, seen) for e in measured.entries for seen in e.lists]
     if lists:
         print(f"\n{_table_of_lists(lists)}")
@@ -93,7 +100,7 @@ def _print_profile(measured: Profiled, layers: bool) -> None:
             print(f"\n{entry.subject}: {count} layers, {beside:.0f} us beside them")
             if layers:
                 print(_table_of_layers(entry))
-    if profile.firing_ns is not None:
+    if profile.firing_ns is not None and not native:  # there it is in the times of tasks
         print(f"\neach firing: {profile.firing_ns / 1e3:.3g} us of the runtime")
     for t in profile.transfers:
         cost = f"{t.fixed_ns / 1e3:.3g} us + {t.ns_per_byte * 1e3:.3g} us per MB"
@@ -102,15 +109,15 @@ def _print_profile(measured: Profiled, layers: bool) -> None:
         print(f"\n{measured.path}")
 
 
-def _table_of_tasks(entries: Iterable[ProfileEntry]) -> str:
+def _table_of_tasks(entries: Iterable[ProfileEntry], native: bool) -> str:
     from ..runtime.report import columns
 
-    times = ["mean us", "std us", "max us", "wcet us"]
-    rows = [["task", "implementation", "samples", *times, "holds python"]]
+    times, digits = ["mean us", "std us", "max us", "wcet us"], 3 if native else 1
+    rows = [["task", "implementation", "samples", *times, *([] if native else ["holds python"])]]
     for e in entries:
-        us = [f"{ns / 1e3:.1f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
+        us = [f"{ns / 1e3:.{digits}f}" for ns in (e.mean_ns, e.std_ns, e.max_ns, e.wcet_ns)]
         held = "" if e.held is None else f"{e.held:.0%}"
-        rows.append([e.subject, e.implementation, str(e.samples), *us, held])
+        rows.append([e.subject, e.implementation, str(e.samples), *us, *([] if native else [held])])
     return columns(rows, left=2)
 
 

@@ -117,7 +117,7 @@ def _for_python(
     for option in fields(options):
         if option.name not in OPTIONS and getattr(options, option.name) != option.default:
             yield flag(option)
-    for name, given in (("--live", live), ("--board", place.board), ("--machines", machines)):
+    for name, given in (("--live", live), ("--machines", machines)):
         if given:
             yield name
 

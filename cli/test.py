@@ -48,7 +48,7 @@ def test(
     if machines is not None and (place.board is not None or twin):
         option = "--board" if place.board is not None else "--twin"
         raise typer.BadParameter("it is for programs on one machine", param_hint=option)
-    for option, given in (("--board", place.board), ("--twin", twin), ("--machines", machines)):
+    for option, given in (("--twin", twin), ("--machines", machines)):
         if place.native and given:
             raise typer.BadParameter("it is for programs in Python", param_hint=option)
     with place.host as host:

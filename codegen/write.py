@@ -13,16 +13,16 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_version
-from .compiler import failure_of
+from .compiler import absent, absent_tools, failure_of
 from .emit import digest
-from .in_c import FIRINGS, compile_command
+from .in_c import FIRINGS, compile_command, is_cpp
 from .sources import CTask, Plan
 
 MANIFEST, MANIFEST_VERSION = ".flowc-manifest.json", 1
@@ -32,11 +32,11 @@ MADE_THERE = ("__pycache__", "engines")
 
 
 class CannotWrite(Exception):
-    """The build cannot be written; carries the diagnostic."""
+    """The build cannot be written; carries the diagnostics."""
 
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(diagnostics[0].message)
+        self.diagnostics = diagnostics
 
 
 def write(
@@ -77,7 +77,7 @@ def write(
             for folder, tasks in c_tasks.items():
                 objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
             if executables:
-                _run_build_script(stage)
+                _run_build_script(stage, [source for tasks in c_tasks.values() for source in tasks])
                 objects += executables
             files = sorted([*plan, *objects])
             document = {
@@ -220,9 +220,7 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
         try:
             said = failure_of(command, stage)
         except FileNotFoundError as error:
-            help_text = "install one (`apt install gcc`), or name it in the variable CC"
-            message = f"there is no C compiler `{command[0]}`"
-            raise CannotWrite(Diagnostic("F307", message, code.span, help=help_text)) from error
+            raise CannotWrite(absent("CC", code.span)) from error
         if said is not None:
             file = code.file if source != FIRINGS else source
             said = said.strip().replace(source, file)
@@ -235,13 +233,16 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
     return objects
 
 
-def _run_build_script(stage: Path) -> None:
-    """Compile a native program."""
-    compiler = os.environ.get("CXX", "g++").split()[0]
-    if shutil.which(compiler) is None:
-        message = f"there is no C++ compiler `{compiler}`"
-        help_text = "install one (`apt install g++`), or name it in the variable CXX"
-        raise CannotWrite(Diagnostic("F307", message, None, help=help_text))
+def _run_build_script(stage: Path, sources: Sequence[str]) -> None:
+    """Compile a native program with these sources of tasks."""
+    tools = ["CXX"]
+    if sources:
+        tools.append("OBJCOPY")
+    if any(is_cpp(source) for source in sources):
+        tools.append("LD")
+    missing = absent_tools(tools)
+    if missing:
+        raise CannotWrite(*missing)
     said = failure_of(["sh", "build.sh"], stage)
     if said is not None:
         message = f"the native program does not compile\n{said.strip()}"

@@ -27,7 +27,7 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 PAGES: dict[str, list[str]] = {
     "Tutorial": [
         f"docs/tutorial/{p}.md"
-        for p in ("README", "camera", "deadline", "networks", "memory", "jetson", "found")
+        for p in ("README", "camera", "deadline", "networks", "memory", "jetson", "found", "native")
     ],
     "Texts": [
         f"docs/{p}.md"

@@ -57,6 +57,7 @@ FOLDER = "~/.cache/flowc-board"
 #: Modules of flowc that run there, packages or files: with `runtime/` they need nothing else.
 THERE = (
     "machines/__init__.py",
+    "machines/children.py",
     "machines/whoami.py",
     "profiling/__init__.py",
     "profiling/there",
@@ -73,6 +74,23 @@ OPTIONS = (
 )
 #: Seconds in which a lost board may come back (it may reboot), and between two attempts.
 PATIENCE, PAUSE = 120.0, 2.0
+#: Scripts of a build that compile it on the machine it is on: what Python calls, and a program in
+#: C++. They run where one of these files has changed.
+COMPILE, BUILD = "compile.sh", "build.sh"
+COMPILED = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".sh")
+#: Where a program in C++ has the library of ONNX Runtime.
+ONNXRUNTIME = "lib/libonnxruntime.so.1"
+#: Gives it the one that the Python there has.
+_LINK = """
+import glob, importlib.util, os
+found = importlib.util.find_spec("onnxruntime")
+for folder in found.submodule_search_locations if found else ():
+    for file in sorted(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so.*")))[:1]:
+        os.makedirs("lib", exist_ok=True)
+        if os.path.lexists("lib/libonnxruntime.so.1"):
+            os.unlink("lib/libonnxruntime.so.1")
+        os.symlink(file, "lib/libonnxruntime.so.1")
+"""
 #: Files that programs create and all of them share there: plans are named after what they depend
 #: on.
 ENGINES, BUILDER = "engines", "build_engines.py"
@@ -142,6 +160,16 @@ def address(text: str) -> Address:
             ]
         )
     return Address(found[1].replace("[", "").replace("]", ""), port, found[3] or FOLDER)
+
+
+def _is_made(directory: Path, path: Path) -> bool:
+    """Is it made on the machine that a directory is on: by Python, by compilers, by flowc?"""
+    if {"__pycache__", ENGINES}.intersection(path.parts) or path.name.startswith(".flowc-new"):
+        return True
+    if path.suffix == ".so" and (directory / path).with_suffix(".c").exists():
+        return True
+    native = (directory / BUILD).exists()
+    return native and (path.suffix == ".o" or path.as_posix() in ("main", ONNXRUNTIME))
 
 
 class Board:
@@ -413,33 +441,26 @@ class Board:
         files = {}
         for file in sorted(directory.rglob("*")):
             path = file.relative_to(directory)
-            made = {"__pycache__", ENGINES}.intersection(path.parts) or file.name.startswith(
-                ".flowc-new"
-            )
-            if (
-                file.is_file()
-                and not made
-                and not (file.suffix == ".so" and file.with_suffix(".c").exists())
-            ):
+            if file.is_file() and not _is_made(directory, path):
                 files[path.as_posix()] = file.read_bytes()
         changed = self._send_files(tree, files)
-        if any(path.endswith((".c", ".h", ".sh")) for path in changed) and "compile.sh" in files:
-            done = self.execute(["sh", "compile.sh"], cwd=tree)
-            if done.status:
-                # so that it is tried again
-                self._ask(Nothing, "put", tree=tree, files=[], gone=["compile.sh"])
-                message = f"C code does not compile on `{self.address}`\n{last_words(done.stderr)}"
-                raise Errors(
-                    [
-                        Diagnostic(
-                            "F641",
-                            message,
-                            None,
-                            help="install a compiler there: `apt install gcc`",
-                        )
-                    ]
-                )
+        if any(path.endswith(COMPILED) for path in changed):
+            for script, package in ((COMPILE, "gcc"), (BUILD, "g++")):
+                if script in files:
+                    self._compile(tree, script, package)
+            if BUILD in files and any(path.startswith("networks/") for path in files):
+                self.execute([*self.python, "-c", _LINK], cwd=tree)
         return tree
+
+    def _compile(self, tree: str, script: str, package: str) -> None:
+        """Run a script of a build that compiles. Raises Errors."""
+        done = self.execute(["sh", script], cwd=tree)
+        if done.status:
+            # so that it is tried again
+            self._ask(Nothing, "put", tree=tree, files=[], gone=[script])
+            message = f"C code does not compile on `{self.address}`\n{last_words(done.stderr)}"
+            help_text = f"install a compiler there: `apt install {package}`"
+            raise Errors([Diagnostic("F641", message, None, help=help_text)])
 
     def _send_files(self, tree: str, files: Mapping[str, bytes]) -> list[str]:
         """The files that changed."""

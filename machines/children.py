@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,6 @@ def _end_with(parent: int, by: signal.Signals) -> None:
         os._exit(1)
 
 
-@cache
+@lru_cache(maxsize=None)
 def _prctl() -> Any:
     return ctypes.CDLL(None).prctl

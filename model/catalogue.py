@@ -152,8 +152,8 @@ CODES: dict[str, tuple[str, str]] = {
         "The compiler's output follows. `flowc headers` writes the prototypes.",
     ),
     "F307": (
-        "there is no C compiler",
-        "C tasks are compiled at build time with `cc`, or with the compiler that the variable CC names.",
+        "there is no compiler",
+        "C tasks are compiled at build time with `cc`, or with the compiler that the variable CC names. Programs in C++ (`--target native`) also need `g++` and `objcopy`, and `ld` where tasks are in C++: CXX, OBJCOPY and LD name others.",
     ),
     "F308": (
         "names of local modules conflict",

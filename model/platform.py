@@ -90,7 +90,8 @@ class Platform:
     """`span` is None for the built-in host. `tensorrt` is the board's version, () = none.
 
     With several `machines`, each pool belongs to one of them, and `wires` join them; each wire is a
-    pool of its own, too. `power_w` is the board's constant power in watts.
+    pool of its own, too. `power_w` is the board's constant power in watts. `native`: its programs
+    are in C++, which have times and a mapping of their own.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Platform:
     machines: tuple[str, ...] = ()
     wires: tuple[Wire, ...] = ()
     power_w: Fraction = Fraction(0)
+    native: bool = False
 
     @property
     def machine_of(self) -> dict[str, str]:

@@ -95,7 +95,7 @@ class StoredMapping:
         supposed = self.mapping.supposed
         if supposed is None:
             return replace(staged, system=mapped, mapping=self.mapping)
-        mapping = _without_bounds(self.mapping) if supposed.fps else self.mapping
+        mapping = without_bounds(self.mapping) if supposed.fps else self.mapping
         warned = _with(staged, _for_another(self.file, supposed))
         return replace(warned, system=mapped, mapping=mapping)
 
@@ -160,8 +160,8 @@ def _for_another(file: str, supposed: Supposed) -> Diagnostic:
     )
 
 
-def _without_bounds(mapping: Mapping) -> Mapping:
-    """Remove proofs for other rates."""
+def without_bounds(mapping: Mapping) -> Mapping:
+    """Remove proofs for other rates, or for another kind of program."""
     return replace(mapping, groups=(), utilization=(), bound=None, states=(), transitions=())
 
 

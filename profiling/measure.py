@@ -77,6 +77,7 @@ def run_build(
     *,
     strict: bool,
     paced: bool = False,
+    native: bool = False,
     host: Host = HERE,
     about: str = "measured",
     report: Callable[[str], None] | None = None,
@@ -84,10 +85,10 @@ def run_build(
     """Run the build in `directory` for about `seconds` at full speed; `strict` checks the results
     of tasks.
 
-    If `paced`, apps keep their periods, and the times of firings count from when they were ready:
-    they include the overheads of runtime and kernel. A build `about` the same thing is replaced on
-    `host`. Missing TensorRT engines are built first; `report` is called then. Raises
-    MeasurementFailed.
+    A `native` program measures itself, and checks nothing. If `paced`, apps keep their periods, and
+    the times of firings count from when they were ready: they include the overheads of runtime and
+    kernel. A build `about` the same thing is replaced on `host`. Missing TensorRT engines are built
+    first; `report` is called then. Raises MeasurementFailed.
     """
     mode = "paced" if paced else ""
     if strict:
@@ -101,9 +102,8 @@ def run_build(
             why_not = build_engines(directory, tree, host, report)
             if why_not:
                 raise MeasurementFailed(why_not)
-            done = host.module(
-                "profiling.there.child", [tree, str(seconds), output, mode], environment
-            )
+            module = "profiling.there.native" if native else "profiling.there.child"
+            done = host.module(module, [tree, str(seconds), output, mode], environment)
             if done.status:
                 raise MeasurementFailed(_death(done.status, done.stderr))
             content = host.read(output) or b""

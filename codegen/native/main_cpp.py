@@ -186,7 +186,16 @@ class _Text:
                 else:
                     most = f"{self._name(channel.source, ring)}.most_full()"
                 text = f"{c_text.text(channel.name)}, {channel.capacity}, [] {{ return {most}; }}"
-                yield f"{{{text}}}"
+                ends = f"{self._end(channel.source, channel.source_port)}, "
+                ends += self._end(channel.destination, channel.destination_port)
+                yield f"{{{text}, {ends}, {channel.delay}}}"
+
+    def _end(self, task: str, name: str) -> str:
+        """One end of a channel: its task, and the rates of the port there."""
+        tasks = self._app_of[task].tasks
+        ports = next((*t.inputs, *t.outputs) for t in tasks if t.name == task)
+        rates = next(port.rates for port in ports if port.name == name)
+        return f"{{{self._tasks[task]}::task, {{{', '.join(map(str, rates))}}}}}"
 
     def _settings(self) -> Iterator[str]:
         for task in self._deployment.tasks:

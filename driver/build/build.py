@@ -44,9 +44,9 @@ class BuildOptions:
     """How a program is built: the platform, and the `host` that runs what has to be measured.
 
     `native`: in C++, which needs no interpreter, and as `main`. `force` overwrites a directory that
-    holds other files. Without `measure`, nothing is run or
-    stored: stored times count, also those of another machine. `on_measure` is called before tasks
-    run (`report` if there is none), and `report` gets lines of progress.
+    holds other files. Without `measure`, nothing is run or stored: stored times count, also those
+    of another machine. `on_measure` is called before tasks run (`report` if there is none), and
+    `report` gets lines of progress.
     """
 
     platform: str = "host"
@@ -111,7 +111,11 @@ def build_with(
 ) -> Built:
     """The same with options that are one value."""
     valid = prepare(
-        path, platform=options.platform, host=options.host, report=options.report
+        path,
+        platform=options.platform,
+        native=options.native,
+        host=options.host,
+        report=options.report,
     ).require()
     directory = _directory(valid, output, robot, options.native)
     _require_possible(valid, options, directory, robot)
@@ -156,13 +160,13 @@ def _require_possible(
 ) -> None:
     """Errors that can be known before anything is measured. Raises Errors."""
     if options.native:
-        require_native(valid, options.host)
+        require_native(valid)
     for part in valid.parts:
         require_buildable(part, robot)
     try:
         refuse_foreign(directory, options.force, made_there_for(robot))
     except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
+        raise Errors(error.diagnostics) from error
     impossible: list[Diagnostic] = []
     for part in valid.parts:
         impossible += pinned(part.system.apps, part.platform, part.system.pins)[1]

@@ -71,7 +71,7 @@ def build_external(
     try:
         fresh = write(exported.files, directory, {}, force=force)
     except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
+        raise Errors(error.diagnostics) from error
     diagnostics = dict.fromkeys(valid.diagnostics)
     losses: dict[str, tuple[QuantizationLoss, ...]] = {}
     for part in every:

@@ -6,16 +6,16 @@ In: the directory of a build. Out: a recording as parts of a program on several 
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ...codegen.compiler import failure_of
-from ...machines.host import HERE
+from ...codegen.compiler import absent_tools
+from ...machines.host import HERE, Host
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.files import scratch
 from ...runtime.harness import frames_of
 from ...runtime.recording import INDEX
 from ...runtime.reference import load_deployment, make_ports
@@ -41,35 +41,43 @@ _HEAD = struct.Struct("=5q")
 LEFT_OUT = 2
 
 
-def record_native(directory: Path, frames: int | None, folder: Path, *, silent: bool) -> int:
-    """Run it for a few frames (None: as many as the harness would), and put the recording into a
-    folder; its exit status. Raises Errors."""
+def record_native(
+    directory: Path, frames: int | None, folder: Path, *, silent: bool, host: Host = HERE
+) -> int:
+    """Run it at its host for a few frames (None: as many as the harness would), and put the
+    recording into a folder here; its exit status. Raises Errors."""
     deployment = load_deployment(str(directory))
     count = frames or frames_of(deployment)
-    with scratch() as own:
-        recorder, raw, report = own / "recorder", own / "raw", own / "report.json"
-        _compile(directory, recorder)
-        words = [str(recorder), "--frames", str(count), "--full-speed", "--quiet"]
+    with host.folder() as own:
+        tree = host.put(directory.resolve(), str(directory.resolve()))
+        recorder, raw, report = f"{own}/recorder", f"{own}/raw", f"{own}/report.json"
+        _compile(host, tree, recorder)
+        words = [recorder, "--frames", str(count), "--full-speed", "--quiet"]
         status = attend(
-            HERE,
-            [*words, "--report", str(report)],
+            host,
+            [*words, "--report", report],
             silent=silent,
-            cwd=None,
-            environment={"FLOWC_RECORD": str(raw), "FLOWC_HOME": str(directory.resolve())},
+            cwd=None if host is HERE else tree,
+            environment={"FLOWC_RECORD": raw, "FLOWC_HOME": tree},
         )
         if status == 0:
-            _store(deployment, raw, json.loads(report.read_bytes()), folder / "native.npz")
+            seen = json.loads(host.read(report) or b"")
+            _store(deployment, io.BytesIO(host.read(raw) or b""), seen, folder / "native.npz")
     return status
 
 
-def _compile(directory: Path, recorder: Path) -> None:
-    said = failure_of(["sh", "build.sh", "-DFLOWC_RECORD", "-o", str(recorder)], directory)
-    if said is not None:
-        message = f"the program cannot be compiled for its test\n{said.strip()}"
+def _compile(host: Host, tree: str, recorder: str) -> None:
+    missing = absent_tools(["CXX"]) if host is HERE else []
+    if missing:
+        raise Errors(missing)
+    done = host.execute(["sh", "build.sh", "-DFLOWC_RECORD", "-o", recorder], cwd=tree)
+    if done.status:
+        said = (done.stderr + done.stdout).strip()
+        message = f"the program cannot be compiled for its test\n{said}"
         raise Errors([Diagnostic("F306", message, None, help="check the variables CXX and CFLAGS")])
 
 
-def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: Path) -> None:
+def _store(deployment: dict[str, Any], raw: IO[bytes], report: dict[str, Any], file: Path) -> None:
     """Write what was recorded as the harness reads it."""
     import numpy as np
 
@@ -78,18 +86,17 @@ def _store(deployment: dict[str, Any], raw: Path, report: dict[str, Any], file: 
     arrays: list[Any] = []
     sides: tuple[dict[str, dict[int, list[int]]], ...] = ({}, {})
     skipped: dict[str, list[int]] = {}
-    with open(raw, "rb") as stream:
-        for number, side, at, firing, content in records(stream):
-            name = tasks[number - 1]["name"]
-            if side == LEFT_OUT:
-                skipped.setdefault(name, []).append(firing)
-                continue
-            port = ports[number - 1][side][at]
-            for each in sides:
-                each.setdefault(name, {}).setdefault(firing, [])
-            array = np.frombuffer(content, port.dtype).reshape(port.block_shape(firing))
-            sides[side][name][firing].append(len(arrays))
-            arrays.append(array)
+    for number, side, at, firing, content in records(raw):
+        name = tasks[number - 1]["name"]
+        if side == LEFT_OUT:
+            skipped.setdefault(name, []).append(firing)
+            continue
+        port = ports[number - 1][side][at]
+        for each in sides:
+            each.setdefault(name, {}).setdefault(firing, [])
+        array = np.frombuffer(content, port.dtype).reshape(port.block_shape(firing))
+        sides[side][name][firing].append(len(arrays))
+        arrays.append(array)
     channels = report["channels"].items()
     index = {
         "frames": {name: app["frames"] for name, app in report["apps"].items()},

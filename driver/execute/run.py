@@ -332,17 +332,22 @@ def test(
         environment["FLOWC_TWIN"] = "1"
     with ExitStack() as stack:
         if sites or building.native:
-            recorded = stack.enter_context(scratch())
+            handed = stack.enter_context(scratch())
+            recorded = handed / "recorded"
+            recorded.mkdir()
             status = 0
             if sites:
                 status = _record_parts(built, sites, frames, recorded, report, quiet)
             else:
-                status = record_native(built.directory, frames, recorded, silent=quiet)
+                with reached(host):
+                    status = record_native(
+                        built.directory, frames, recorded, silent=quiet, host=host
+                    )
             if status:
                 name = "parts" if sites else PROGRAM
                 outcome = TestOutcome(name, None, "error", 0.0, _end_in_words(status))
                 return Tested(built, Path(path).stem, 1, (outcome,), 0.0)
-            environment["FLOWC_RECORDED"] = str(recorded)
+            environment["FLOWC_RECORDED"] = f"{host.put(handed, 'recorded')}/recorded"
         stack.enter_context(reached(host))
         folder = stack.enter_context(host.folder())
         tree = there(built, host, report)

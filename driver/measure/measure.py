@@ -30,10 +30,17 @@ from ...profiling.layers import layer_times
 from ...profiling.measure import MeasuredTimes, MeasurementFailed, run_build
 from ...profiling.measure import profile as profile_of
 from ...targets.inference import engines_in
-from ..plan.program import require_buildable, too_long, write_program
+from ..plan.program import (
+    require_buildable,
+    require_native,
+    require_native_places,
+    too_long,
+    write_program,
+)
 from ..text import store
 from ..text.check import OnMeasure, Report, Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
+from .native_costs import native_costs
 
 T = TypeVar("T")
 
@@ -63,6 +70,7 @@ def profile(
     path: str | Path,
     *,
     platform: str = "host",
+    native: bool = False,
     host: Host = HERE,
     seconds: float = 5.0,
     on_measure: OnMeasure | None = None,
@@ -71,13 +79,14 @@ def profile(
     """Measure every task and network of a text at `host`, and store the times beside it. Raises
     Errors.
 
+    With `native` the program in C++ measures itself; its times are stored apart.
     On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
     `on_measure` is called before tasks run, `report` if there is none.
     """
     from .band_costs import with_band_costs
     from .devices import measure_devices
 
-    valid = prepare(path, platform=platform, host=host, report=report).require()
+    valid = prepare(path, platform=platform, native=native, host=host, report=report).require()
     cold = host.celsius
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
@@ -89,7 +98,8 @@ def profile(
     stored, _ = store.read_profile(valid)  # with the layers that are known
     if valid.at_hand or devices:
         measured, _ = with_layers(valid, stored or measured, seconds, report)
-        measured, _ = with_band_costs(valid, measured, report)
+        if not native:
+            measured, _ = with_band_costs(valid, measured, report)
     tasks: set[str] = set()
     for part in (valid, *valid.others):
         tasks |= task_hashes(part.system).keys()
@@ -107,6 +117,8 @@ def measure(
 
     It runs again for other variants of its networks. Raises Errors if it cannot be built or run.
     """
+    if valid.platform.native:
+        require_native(valid)
     for part in (valid, *valid.others):
         require_buildable(part)
         _require_twins(part)
@@ -209,15 +221,19 @@ def run_elsewhere(
     report: Report | None = None,
 ) -> MeasuredTimes:
     """Write a program to a temporary folder and run it (`run_build`). Raises Errors if it fails."""
+    native = valid.platform.native
+    if native:
+        require_native_places(valid, deployed)
     with scratch() as folder:
         directory = folder / "measured"
-        write_program(deployed, directory)
+        write_program(deployed, directory, native=native)
         try:
             return run_build(
                 directory,
                 seconds,
                 strict=strict,
                 paced=paced,
+                native=native,
                 host=valid.host,
                 about=f"{valid.system.path}.measured",
                 report=report,
@@ -255,7 +271,7 @@ def with_layers(
     if profile.firing_ns is None:
         if report is not None:
             report("measuring the overhead of the runtime for firings and hand-overs")
-        costs = _asked(machine.runtime_costs, valid.host)
+        costs = _asked(native_costs if valid.platform.native else machine.runtime_costs, valid.host)
         profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
         unsaved.update(store.save_profile(valid, profile))
     if isinstance(valid, ValidScenario) and profile.change_ns is None:

@@ -27,7 +27,6 @@ from ...codegen.sources import Plan
 from ...codegen.states import deployed_states, together
 from ...codegen.write import MADE_THERE, CannotWrite, write
 from ...dsl.modules import local_modules
-from ...machines.host import HERE, Host
 from ...model.application import Implementation
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
@@ -130,13 +129,9 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
         raise Errors([*valid.diagnostics, *faults])
 
 
-def require_native(valid: Valid, host: Host) -> None:
+def require_native(valid: Valid) -> None:
     """Errors for what a native program cannot carry out, as far as the text says it."""
-    faults = [*refused(valid.system, valid.platform, states=isinstance(valid, ValidScenario))]
-    if host is not HERE:
-        message = "native programs are not started on boards yet"
-        help_text = "build it here, copy the directory there, and run `sh build.sh` and `./main`"
-        faults.append(Diagnostic("F661", message, None, help=help_text))
+    faults = refused(valid.system, valid.platform, states=isinstance(valid, ValidScenario))
     if faults:
         raise Errors([*valid.diagnostics, *faults])
 
@@ -441,7 +436,7 @@ def write_program(
         )
         return digest(files), made
     except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
+        raise Errors(error.diagnostics) from error
 
 
 def digests(deployed: Deployed, system: System) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def known_times(valid: Valid, request: MapRequest, *, bands: bool) -> KnownTimes
     if profile is not None and valid.at_hand and request.measure:
         profile, unsaved = with_layers(valid, profile, report=request.report)
         warnings = (*warnings, *unsaved)
-        if bands:
+        if bands and not valid.platform.native:
             profile, unsaved = with_band_costs(valid, profile, request.report)
             warnings = (*warnings, *unsaved)
     times = times_of(valid.system, valid.platform, profile)

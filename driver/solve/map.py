@@ -28,7 +28,14 @@ from ...search.registry import search_named
 from ...search.throughput.problem import OtherEngine, Problem
 from ..measure.engine_times import with_engines
 from ..plan.memory import fronts, room_of
-from ..plan.program import place, plan, require_buildable, untimed
+from ..plan.program import (
+    place,
+    plan,
+    require_buildable,
+    require_native,
+    require_native_places,
+    untimed,
+)
 from ..text import store
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
@@ -94,7 +101,12 @@ class Answer(NotebookResult):
 
 
 def find_mapping(
-    path: str | Path, *, platform: str = "host", host: Host = HERE, **asked: Any
+    path: str | Path,
+    *,
+    platform: str = "host",
+    native: bool = False,
+    host: Host = HERE,
+    **asked: Any,
 ) -> Answer:
     """Search for the best mapping of a text and store it beside it; `asked` are fields of a
     `MapRequest`. Raises Errors.
@@ -102,13 +114,16 @@ def find_mapping(
     Apps with periods are mapped so that they meet their deadlines (`map_jointly`), and others in
     the time that they leave (`map_mixed`). Where no app has a period, configurations are run and
     compared on `host` and on a board behind `host`; for other platforms the times of a profile
-    decide. A mapping that keeps the limits of the board is stored. A mapping for suppositions is
+    decide. With `native` it is a mapping for the program in C++, whose times count, and which runs.
+    A mapping that keeps the limits of the board is stored. A mapping for suppositions is
     stored only if the request has `keep`.
     """
     request = MapRequest(**asked)
     whole = prepare(
-        path, platform=platform, mapped=False, host=host, report=request.report
+        path, platform=platform, mapped=False, native=native, host=host, report=request.report
     ).require()
+    if native:
+        require_native(whole)
     posed = _posed(whole, request)
     if posed.keeps:
         store.require_place(whole)
@@ -122,6 +137,8 @@ def find_mapping(
         map_text = _map_with_deadlines if posed.kind == "deadlines" else _map_without_periods
         answer = map_text(valid, known, request, limit)
     said = (*valid.diagnostics, *posed.warnings, *known.diagnostics, *answer.diagnostics)
+    if native and answer.fits:
+        _require_native_places(answer, known)
     lists = tuple(counted_lists(valid, known.profile))
     answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)), lists=lists)
     if not posed.keeps or not answer.fits:
@@ -319,6 +336,13 @@ def _fastest(
     )
     _require_one_machine(request.search, found, valid.platform)
     return found
+
+
+def _require_native_places(answer: Answer, known: KnownTimes) -> None:
+    """Raise Errors if the program in C++ cannot have these places."""
+    mapped = answer.valid.mapped(answer.mapping)
+    times = known.of(mapped).times
+    require_native_places(mapped, plan(mapped, times, place(mapped, times)))
 
 
 # -- what was asked --------------------------------------------------------------------------------

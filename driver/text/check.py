@@ -248,6 +248,7 @@ def check(
     *,
     platform: str = "host",
     mapped: bool = True,
+    native: bool = False,
     opened: str | None = None,
     host: Host = HERE,
     texts: TextsByPath | None = None,
@@ -257,9 +258,9 @@ def check(
 
     `platform` is `host` (of a board that is reached over ssh: `board`), a platform declared in the
     text, the name of a board that comes with flowc, or a .flow file that declares one. Programs run
-    on `host`. A mapping that is stored beside the text counts like pins (unless not `mapped`), if
-    the text has none. With `opened` only that graph or app counts, and `texts` replace the content
-    of files (see `load`).
+    on `host`, `native` ones in C++. A mapping that is stored beside the text counts like pins
+    (unless not `mapped`), if the text has none. With `opened` only that graph or app counts, and
+    `texts` replace the content of files (see `load`).
     """
     if platform == HERE.name:
         platform = host.name
@@ -267,6 +268,8 @@ def check(
         loaded = load(
             path, platform=platform, builtin=[own_platform(host)], opened=opened, texts=texts
         )
+        if native and loaded.platform is not None:
+            loaded = replace(loaded, platform=replace(loaded.platform, native=True))
         return _checked(loaded, mapped and opened is None, host)
 
 
@@ -275,13 +278,14 @@ def prepare(
     *,
     platform: str = "host",
     mapped: bool = True,
+    native: bool = False,
     opened: str | None = None,
     host: Host = HERE,
     report: Report | None = None,
 ) -> Checked:
     """As `check`, with networks converted to 8 or 16 bits; those that are ready are left alone.
     Raises Errors."""
-    checked = check(path, platform=platform, mapped=mapped, opened=opened, host=host)
+    checked = check(path, platform=platform, mapped=mapped, native=native, opened=opened, host=host)
     unconverted = _unconverted(checked)
     if not checked.ok or not unconverted:
         return checked

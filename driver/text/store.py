@@ -1,5 +1,5 @@
 """Files that only flowc reads and writes, beside a text: `STEM.PLATFORM.profile.json` and
-`.mapping.json`.
+`.mapping.json`, of programs in C++ `STEM.PLATFORM-native.profile.json` and `.mapping.json`.
 
 A file that does not match the current text (other code, another machine) is named in a warning and
 not used.
@@ -21,7 +21,7 @@ from ...model.mapping import Mapping
 from ...model.platform import Platform
 from ...model.profile import Profile, ProfileEntry
 from ...model.system import System
-from ...passes.stored_mapping import StoredMapping, identity, not_used
+from ...passes.stored_mapping import StoredMapping, identity, not_used, without_bounds
 from ...profiling.identity import task_hashes
 from ...targets.inference import runs_in
 
@@ -31,21 +31,35 @@ if TYPE_CHECKING:
 
 def mapping_path(system: System, platform: Platform) -> Path:
     """STEM.PLATFORM.mapping.json beside the text."""
-    return Path(system.path).parent / f"{system.stem}.{platform.name}.mapping.json"
+    return _path(system, platform, "mapping")
 
 
 def profile_path(system: System, platform: Platform) -> Path:
     """STEM.PLATFORM.profile.json beside the text."""
-    return Path(system.path).parent / f"{system.stem}.{platform.name}.profile.json"
+    return _path(system, platform, "profile")
+
+
+def _path(system: System, platform: Platform, what: str) -> Path:
+    of = f"{platform.name}-native" if platform.native else platform.name
+    return Path(system.path).parent / f"{system.stem}.{of}.{what}.json"
 
 
 def read_mapping(
     system: System, platform: Platform
 ) -> tuple[StoredMapping | None, tuple[Diagnostic, ...]]:
-    """The stored mapping, as a pass, or why it cannot be read."""
+    """The stored mapping, as a pass, or why it cannot be read.
+
+    Programs in C++ that have none of their own take the places of the one in Python, without its
+    bounds.
+    """
     path = mapping_path(system, platform)
     if not os.path.isfile(path):
-        return None, ()
+        if not platform.native:
+            return None, ()
+        stored, warnings = read_mapping(system, replace(platform, native=False))
+        if stored is not None:
+            stored = replace(stored, mapping=without_bounds(stored.mapping))
+        return stored, warnings
     try:
         mapping, wanted = Mapping.from_json(read_bytes(path))
     except (OSError, ValueError) as error:
@@ -89,10 +103,11 @@ def _unwritable(path: Path, error: OSError) -> Errors:
 def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The stored profile if it matches every task of this text (on this machine, for `host`), and
     warnings."""
-    profile, unread = _stored(valid)
+    path = _path_to_read(valid)
+    profile, unread = _stored(valid, path)
     if profile is None:
         return None, unread
-    name = profile_path(valid.system, valid.platform).name
+    name = path.name
     digests, known = _hashes(valid), _digests(profile)
     if _elsewhere(valid, profile):
         return None, (_warning(f"`{name}` was measured on another machine ({profile.host})"),)
@@ -108,10 +123,11 @@ def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
 
 def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The usable part of the stored profile: entries for another text or machine are estimates."""
-    profile, unread = _stored(valid)
+    path = _path_to_read(valid)
+    profile, unread = _stored(valid, path)
     if profile is None:
         return None, unread
-    name = profile_path(valid.system, valid.platform).name
+    name = path.name
     elsewhere = _elsewhere(valid, profile)
     changed = _changed(profile, _hashes(valid))
     messages = []
@@ -155,9 +171,19 @@ def every_time(valid: Valid) -> tuple[ProfileEntry, ...]:
     return tuple(e for e in stored.entries if e.engine and e.host_hash == own)
 
 
-def _stored(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
+def _path_to_read(valid: Valid) -> Path:
+    """Where its times are. Those that were imported from another tool are for programs in C++, too,
+    as long as these have none of their own."""
+    own = profile_path(valid.system, valid.platform)
+    if not valid.platform.native or os.path.isfile(own):
+        return own
+    other = profile_path(valid.system, replace(valid.platform, native=False))
+    profile, _ = _stored(valid, other)
+    return other if profile is not None and profile.imported else own
+
+
+def _stored(valid: Valid, path: Path) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
     """The stored profile, whatever it matches, or why it cannot be read."""
-    path = profile_path(valid.system, valid.platform)
     if not os.path.isfile(path):
         return None, ()
     try:

@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 import traceback
-from bisect import bisect_left
 from collections.abc import Collection
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from .interpreter import Holding
+from .ready import Fired, Need, counts_of, times_since_ready
 from .samples import Spread, go_on
 
 #: Seconds for the first frame.
@@ -72,66 +73,40 @@ class _Paced(_Times):
 
     def __init__(self) -> None:
         super().__init__()
-        self.events: list[tuple[int, int, str, int, int, int]] = []
+        self.events: list[Fired] = []
 
     def firing(
         self, processor: str, task: Any, firing: int, group: int, start: int, end: int
     ) -> None:
-        self.events.append((end, start, task.name, firing, group, threading.get_ident()))
+        self.events.append(Fired(end, start, task.name, firing, group, threading.get_ident()))
 
     def summed_up(self, program: Any) -> None:
-        """Fill `samples`.
-
-        A firing was ready when its worker had finished the one before, and the firing that made its
-        last token had ended; that of a source, when it was released.
-        """
+        """Fill `samples`."""
         tasks = {t.name: t for app in program.apps for t in app.tasks}
-        ends: dict[tuple[str, int], int] = {}
-        counts = dict.fromkeys(tasks, 0)
-        for end, _, name, firing, group, _ in self.events:
-            for k in range(firing, firing + group):
-                ends[name, k] = end
-            counts[name] = max(counts[name], firing + group)
-        needs = _needs(list(tasks.values()), counts)
-        before: dict[int, int] = {}
-        for end, start, name, firing, group, thread in sorted(self.events):
-            task = tasks[name]
-            ready = before.get(thread, 0)
-            before[thread] = end
-            if task.is_source and task.app.period is not None:
-                release = int(firing * task.app.period / task.per_iteration)
-                ready = max(ready, program.run.begin + release)
-            for need in needs[name]:
-                wanted = need.taken[firing + group - 1] - need.delay
-                if wanted > 0:  # otherwise initial tokens were enough
-                    last = bisect_left(need.made, wanted)
-                    ready = max(ready, ends.get((need.maker, last), 0))
-            self.samples.setdefault(name, []).append((end - min(start, ready or start)) // group)
+        needs = _needs(list(tasks.values()), counts_of(self.events, tasks))
+        paced = (t for t in tasks.values() if t.is_source and t.app.period is not None)
+        released = {t.name: partial(_release, program.run.begin, t) for t in paced}
+        self.samples = times_since_ready(self.events, needs, released)
 
 
-class _Need(NamedTuple):
-    """What a task takes from a channel: `made` and `taken` are the tokens after each firing of the
-    maker and of the task, without the initial ones."""
-
-    maker: str
-    made: list[int]
-    taken: list[int]
-    delay: int
+def _release(begin: int, task: Any, firing: int) -> int:
+    """When a firing of a source was released."""
+    return begin + int(firing * task.app.period / task.per_iteration)
 
 
-def _needs(tasks: list[Any], counts: dict[str, int]) -> dict[str, list[_Need]]:
+def _needs(tasks: list[Any], counts: dict[str, int]) -> dict[str, list[Need]]:
     """By task; `counts` are the firings of each."""
     makers: dict[int, tuple[str, list[int]]] = {}
     for task in tasks:
         for port, channels in zip(task.outputs, task.readers):
             made = _totals(port, counts[task.name])
             makers.update((id(channel), (task.name, made)) for channel in channels)
-    needs: dict[str, list[_Need]] = {}
+    needs: dict[str, list[Need]] = {}
     for task in tasks:
         needs[task.name] = []
         for port, channel in zip(task.inputs, task.feeders):
             taken = _totals(port, counts[task.name])
-            needs[task.name].append(_Need(*makers[id(channel)], taken, channel.delay))
+            needs[task.name].append(Need(*makers[id(channel)], taken, channel.delay))
     return needs
 
 

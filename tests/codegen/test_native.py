@@ -19,6 +19,7 @@ from typing import Any
 import flowc
 import onnx
 import pytest
+from flowc.cli import app
 from flowc.codegen.native.files import native_files
 from flowc.driver.execute.native import record_native, records
 from flowc.driver.execute.run import test as run_harness
@@ -29,6 +30,8 @@ from flowc.driver.text.check import prepare
 
 from builds import HANGS, ROOT
 from limits import next_line
+from native import MISTAKES, found
+from native_compiler import compiler
 from native_texts import draw
 
 pytestmark = pytest.mark.skipif(
@@ -42,10 +45,10 @@ SEEDS = range(int(os.environ.get("FLOWC_FUZZ", "0")) // 100 or 1)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_in_a_hurry() -> Iterator[None]:
-    """Compilers take most of the time of these tests."""
+def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CXXFLAGS", "-O0")
+        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+            patched.setenv(name, value)
         yield
 
 
@@ -124,39 +127,13 @@ def test_random_texts_equal_the_reference(drawn: Path) -> None:
     assert (drawn / "main").exists()
 
 
-def planted(text: str) -> Iterator[tuple[str, str]]:
-    """Texts of main.cpp with a mistake in each, and what it is."""
-    places = {
-        "an offset": r"(const \w+ \*const i\d = t?\w*::\w+(?: \+ \d+)?)( \+ \d+ \* i)?;",
-        "zeroed outputs": r"memset\((o\d), 0, ",
-    }
-    changes = {
-        "an offset": r"\1\2 + 1;",
-        "zeroed outputs": r"memset(\1, 1, ",
-    }
-    for what, place in places.items():
-        if re.search(place, text):
-            yield what, re.sub(place, changes[what], text)
-
-
-def test_planted_mistakes_are_found(drawn: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["offset", "order", "zeroing", "stale token where a ring wraps"])
+def test_planted_mistakes_are_found(drawn: Path, tmp_path: Path, kind: str) -> None:
+    """tests/referees/native.py has more kinds, and more texts."""
     text = (drawn / "main.cpp").read_text()
-    for number, (what, changed) in enumerate(planted(text)):
-        (drawn / "main.cpp").write_text(changed)
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        if record_native(drawn, None, folder, silent=True):
-            continue  # a task has seen it
-        done = subprocess.run(
-            [sys.executable, "-m", "unittest", "discover", "-s", "tests"],
-            cwd=drawn,
-            env={**os.environ, "FLOWC_RECORDED": str(folder)},
-            capture_output=True,
-            text=True,
-            timeout=HANGS,
-            check=False,
-        )
-        assert done.returncode != 0 and "Mismatched elements" in done.stderr, what
+    changed = MISTAKES[kind](text)
+    assert changed != text
+    assert found(drawn, changed, tmp_path)
     (drawn / "main.cpp").write_text(text)
 
 
@@ -356,6 +333,8 @@ def test_real_time_is_asked_of_the_system(faults: Path) -> None:
     ("variable", "value", "code", "said"),
     [
         ("CXX", "no-such-compiler", "F307", "there is no C++ compiler `no-such-compiler`"),
+        ("OBJCOPY", "no-objcopy", "F307", "there is no copier of object files `no-objcopy`"),
+        ("LD", "no-such-linker -v", "F307", "there is no linker `no-such-linker`"),
         ("CXXFLAGS", "-no-such-option", "F306", "the native program does not compile"),
     ],
 )
@@ -373,7 +352,27 @@ def test_a_compiler_that_does_not_do_is_named(
         flowc.build(text, tmp_path / "build", platform="two", native=True, measure=False)
     (fault,) = [d for d in caught.value.diagnostics if d.severity == "error"]
     assert fault.code == code and fault.message.startswith(said)
-    assert not (tmp_path / "build").exists()
+    if code == "F307":
+        assert fault.help is not None and fault.help.startswith("install one (`apt install ")
+    assert [f.name for f in tmp_path.iterdir()] == []
+
+
+def test_a_build_stays_as_it_is_without_a_compiler(
+    faults: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`run` and `test` need one where the program has to be compiled again."""
+    before = {f: f.stat().st_mtime_ns for f in faults.rglob("*") if f.is_file()}
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    text = str(faults.parent / "text/faults.flow")
+    for verb in ("build", "run", "test"):
+        words = [text, "--target", "native", "--platform", "two", "--no-measure", "-o", str(faults)]
+        assert app([verb, *words], standalone_mode=False) == 1
+        said = capfd.readouterr().err
+        assert "error[F307]: there is no C++ compiler `no-such-compiler`" in said
+        assert "`apt install g++`" in said
+    with pytest.raises(flowc.Errors, match="there is no C"):
+        record_native(faults, None, faults.parent, silent=True)
+    assert {f: f.stat().st_mtime_ns for f in faults.rglob("*") if f.is_file()} == before
 
 
 # -- what it tells ---------------------------------------------------------------------------------
@@ -424,6 +423,51 @@ def test_a_trace_has_every_firing_and_frame(faults: Path, tmp_path: Path) -> Non
     answer = report_of(text, platform="two", run=RunFiles(report, file))
     assert [app.name for app in answer.document.apps] == ["A"]
     assert document["otherData"]["first_frame"] == 1 and document["otherData"]["end_frame"] == 4
+
+
+def test_a_trace_has_arrows_along_tokens_and_the_fill_of_channels(
+    drawn: Path, tmp_path: Path
+) -> None:
+    """Held against lists of tokens, from the firings of deployment.json."""
+    file, frames = tmp_path / "trace.json", 12
+    words = ["--full-speed", "--frames", str(frames), "--quiet", "--trace", str(file)]
+    assert run(drawn, *words)[0] == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    slices = {(e["tid"], e["ts"]): e for e in events if e["ph"] == "X"}
+    ends = {e["id"]: e for e in events if e["ph"] == "f"}
+    arrows = set()
+    for e in events:
+        if e["ph"] == "s":
+            maker = next(
+                s
+                for (lane, begin), s in slices.items()
+                if lane == e["tid"] and begin <= e["ts"] < begin + s["dur"]
+            )
+            taker = slices[ends[e["id"]]["tid"], ends[e["id"]]["ts"]]
+            arrows.add((e["name"], maker["args"]["firing"], taker["args"]["firing"]))
+    fills: dict[str, list[int]] = {}
+    for e in sorted((e for e in events if e["ph"] == "C"), key=lambda e: e["ts"]):
+        fills.setdefault(e["name"], []).append(e["args"]["tokens"])
+    expected = set()
+    for document in json.loads((drawn / "deployment.json").read_text())["apps"]:
+        tasks = {task["name"]: task for task in document["tasks"]}
+        for channel in document["channels"]:
+            makers = tokens_of(tasks[channel["source"]], channel["source_port"], frames)
+            takers = tokens_of(tasks[channel["destination"]], channel["destination_port"], frames)
+            last = {firing: k - channel["delay"] for k, firing in enumerate(takers)}
+            expected |= {(channel["name"], makers[k], n) for n, k in last.items() if k >= 0}
+            levels = fills[channel["name"]]
+            assert levels[-1] == channel["delay"] and min(levels) >= 0
+            assert max(levels) <= channel["capacity"]
+    assert arrows == expected
+
+
+def tokens_of(task: dict[str, Any], port: str, frames: int) -> list[int]:
+    """The firing of each token at a port."""
+    ports = {p["name"]: p["rates"] for p in (*task["inputs"], *task["outputs"])}
+    rates = ports[port]
+    firings = range(frames * task["firings"])
+    return [firing for firing in firings for _ in range(rates[firing % len(rates)])]
 
 
 # -- networks --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ any numbers.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -16,10 +17,11 @@ import pytest
 from flowc.cli import app
 
 from builds import ROOT, pretend_runs
+from native_compiler import compiler
 
 PAGES = ROOT / "docs" / "tutorial"
 BLOCK = re.compile(r"(<!-- numbers differ -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"`(\w+\.(?:flow|py))`")
+NAMED = re.compile(r"`(\w+\.(?:flow|py|c))`")
 #: What a page takes from another one.
 BEFORE = {"deadline": "camera", "jetson": "networks"}
 
@@ -39,7 +41,7 @@ def write_files(page: str, folder: Path) -> None:
     if page in BEFORE:
         write_files(BEFORE[page], folder)
     for kind, name, text, _ in steps(page):
-        if kind in ("flow", "python"):
+        if kind in ("flow", "python", "c"):
             (folder / name).write_text(text)
 
 
@@ -70,11 +72,22 @@ def matches(expected: str, said: str, exact: bool) -> bool:
     return re.fullmatch(pattern, said.strip(), re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("page", ["camera", "deadline", "networks", "memory", "jetson", "found"])
+@pytest.mark.parametrize(
+    "page", ["camera", "deadline", "networks", "memory", "jetson", "found", "native"]
+)
 def test_a_page_shows_what_happens(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    page: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     pretend_runs(monkeypatch)
+    if page == "native":
+        if shutil.which(os.environ.get("CXX", "g++")) is None:
+            pytest.skip("there is no C++ compiler")
+        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+            monkeypatch.setenv(name, value)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     folder = tmp_path / "tutorial"
     folder.mkdir()

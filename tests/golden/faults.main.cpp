@@ -159,9 +159,9 @@ flow::Worker worker_2("core[1]", {flow::Scheduling::ORDINARY, 1, 0}, worker_2_ro
 const flow::About about{
     "faults",
     {
-        {"A.count.n->A.step.n", 3, [] { return count::n_to_step.most_full(); }},
-        {"A.step.m->A.twice.n", 1, [] { return INT64_C(1); }},
-        {"A.twice.m->A.show.n", 3, [] { return twice::m_to_show.most_full(); }},
+        {"A.count.n->A.step.n", 3, [] { return count::n_to_step.most_full(); }, {count::task, {1}}, {step::task, {1}}, 0},
+        {"A.step.m->A.twice.n", 1, [] { return INT64_C(1); }, {step::task, {1}}, {twice::task, {1}}, 0},
+        {"A.twice.m->A.show.n", 3, [] { return twice::m_to_show.most_full(); }, {twice::task, {1}}, {show::task, {1}}, 0},
     },
     {"core[0]", "core[1]"},
     {

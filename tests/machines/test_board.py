@@ -17,13 +17,16 @@ from pathlib import Path
 import pytest
 from flowc.driver.execute.run import run
 from flowc.driver.execute.run import test as harness_of
+from flowc.driver.measure import measure as measuring
 from flowc.driver.measure.measure import profile
 from flowc.machines import board as boards
 from flowc.machines.board import Board, Lost, address
 from flowc.model.diagnostic import Errors
 
+from builds import ROOT
 from limits import HANGS, next_line
 from loopback import SSHD, loopback
+from native_compiler import compiler
 
 #: Runs the last of its words, as the far side of ssh does.
 SHELL = "sh -c 'for last; do :; done; exec sh -c \"$last\"' ssh"
@@ -471,3 +474,53 @@ def test_over_ssh(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             with pytest.raises(Errors) as caught:
                 reach(there.address()).__enter__()
         assert "compare the key" in (caught.value.diagnostics[0].help or "")
+
+
+# -- programs in C++ -------------------------------------------------------------------------------
+@pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
+)
+def test_programs_in_cpp_are_compiled_run_tested_and_measured_there(
+    shell: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """With a network: its library is the one that Python has there."""
+    for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+        monkeypatch.setenv(name, value)
+    for name in ("native.flow", "spotter.c", "mel.c", "sound.wav", "spotter.onnx"):
+        shutil.copy(ROOT / "examples/spotter" / name, tmp_path)
+    text, out = tmp_path / "native.flow", tmp_path / "build"
+    with reach(shell) as board:
+        asked = {"host": board, "native": True, "measure": False}
+        tested = harness_of(text, out, frames=4, quiet=True, **asked)
+        assert tested.status == 0 and len(tested.tests) == 4
+        (out / "main").write_bytes(b"of another machine")
+        capfd.readouterr()
+        ran = run(text, out, full_speed=True, document=True, **asked)
+        assert ran.status == 0 and ran.report is not None
+        assert "10 events in 108 decisions" in capfd.readouterr().err
+        assert json.loads(ran.report)["apps"]["Spotter"]["frames"] == 54
+        (tree,) = {main.parent for main in (tmp_path / "far").rglob("main")}
+        assert (tree / "lib/libonnxruntime.so.1").is_symlink()
+        monkeypatch.setattr(measuring, "with_layers", lambda valid, measured, *_: (measured, ()))
+        measured = profile(text, host=board, native=True, seconds=0.2)
+    assert measured.path == tmp_path / "native.board-native.profile.json"
+    assert {e.subject for e in measured.entries} > {"Spotter.words", "Spotter.events"}
+
+
+def test_a_board_without_a_compiler_for_cpp_is_named(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "build.sh").write_text("echo no such compiler >&2; exit 1")
+    with reach(shell) as board:
+        for _ in range(2):  # it is tried again
+            with pytest.raises(Errors) as caught:
+                board.put(build, "build")
+            (fault,) = caught.value.diagnostics
+            assert fault.code == "F641" and "no such compiler" in fault.message
+            assert fault.help == "install a compiler there: `apt install g++`"

@@ -1,5 +1,6 @@
 """Texts with tasks in C that are drawn by lot: rates, phases, windows, delays with values, cycles,
-`repeat` and `last`, several apps on several cores. Every token depends on all that its task has read.
+`repeat` and `last`, parameters, several apps on several cores. Every token depends on all that its
+task has read.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ def draw(seed: int, apps: int = 4, cores: int = 3) -> tuple[str, str]:
             kind = f"T{number}_{k}"
             ports = [f"in {p}" for p in task.inputs] + [f"out {p}" for p in task.outputs]
             code = f'state n: int64   state seen: int64   c "app.c:{kind.lower()}"'
-            declared.append(f"task {kind} {{ {'   '.join(ports)}   {code}   wcet 10 us }}")
+            what = f"{'   '.join(ports)}   {code}   wcet 10 us"
+            declared.append(f"task {kind}(add: int) {{ {what} }}")
             functions.append(_function(kind.lower(), k, task))
             pins.append(f"    {app}.{task.name} -> core[{rng.randrange(cores)}]")
         period = rng.choice(["", "", "period 20 ms", "period 30 ms", "period 40 ms"])
         body = [period] if period else []
-        body += [f"{t.name}: T{number}_{k}" for k, t in enumerate(tasks)]
+        body += [f"{t.name}: T{number}_{k}(add = {5 * k + 1})" for k, t in enumerate(tasks)]
         lines = "\n    ".join([*body, *arrows])
         bodies.append(f"app {app} {{\n    {lines}\n}}")
     scheduler = rng.choice(["", " scheduler fixed_priority"])
@@ -137,7 +139,7 @@ _HEAD = """\
     for (int64_t k = 0; k < (count); k++) { \\
         if (port[k]) \\
             return 8; /* it has to be zero */ \\
-        port[k] = (s->seen + number + 11 * s->n + k) % 251; \\
+        port[k] = (s->seen + number + p->add + 11 * s->n + k) % 251; \\
     }
 """
 
@@ -159,4 +161,5 @@ def _function(name: str, number: int, task: Task) -> str:
         )
     body = "\n".join([*lines, "    s->n++;", "    return 0;"])
     ports = "".join((*inputs, *outputs))
-    return f"\nint {name}(void *state, {ports}const void *p)\n{{\n    (void)p;\n{body}\n}}\n"
+    parameters = f"{ports}const {name}_params *p"
+    return f"\nint {name}(void *state, {parameters})\n{{\n    (void)p;\n{body}\n}}\n"

@@ -114,7 +114,7 @@ def export_project(
             raise Errors([*errors.diagnostics, *why_anew]) from errors
         fresh = write(plan, directory, {}, force=force, made_there=theirs)
     except CannotWrite as error:
-        raise Errors([error.diagnostic]) from error
+        raise Errors(error.diagnostics) from error
     except TooLong as error:
         raise too_long(valid.system, error) from error
     return _anew(made, plan, directory, (*told, *why_anew), fresh)

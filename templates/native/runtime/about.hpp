@@ -16,11 +16,41 @@ struct Setting {
     std::string path() const { return std::string(task) + "." + name; }
 };
 
-// A channel, and how full it was at most.
-struct Fill {
+// The tokens of firings at one end of a channel, phase by phase.
+struct End {
+    const Task &task;
+    std::vector<int64_t> rates;
+
+    int64_t in_cycle() const { return tokens(static_cast<int64_t>(rates.size())); }
+    // Of so many firings.
+    int64_t tokens(int64_t firings) const
+    {
+        const int64_t phases = static_cast<int64_t>(rates.size());
+        int64_t cycle = 0, before = 0;
+        for (int64_t i = 0; i < phases; i++) {
+            cycle += rates[i];
+            before += i < firings % phases ? rates[i] : 0;
+        }
+        return firings / phases * cycle + before;
+    }
+    // The firing that a token belongs to, both counted from 0.
+    int64_t firing_of(int64_t token) const
+    {
+        const int64_t cycle = in_cycle();
+        int64_t phase = 0, left = token % cycle;
+        while (left >= rates[phase])
+            left -= rates[phase++];
+        return token / cycle * static_cast<int64_t>(rates.size()) + phase;
+    }
+};
+
+// A channel, and how full it was at most; `delay` tokens are there before the first one is made.
+struct Channel {
     const char *name;
     int64_t capacity;
     int64_t (*most)();
+    End writer, reader;
+    int64_t delay;
 };
 
 // Bytes for networks, as they were planned.
@@ -31,7 +61,7 @@ struct Planned {
 
 struct About {
     const char *name;
-    std::vector<Fill> fills;
+    std::vector<Channel> channels;
     std::vector<const char *> processors;
     std::vector<Planned> planned;
     std::vector<Setting> settings;

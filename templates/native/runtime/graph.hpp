@@ -152,21 +152,23 @@ struct App {
         frame_of(k, time).whole = false;
     }
     // One of the tasks that end a frame has ended it; the time it began, where it was the last one.
+    // What begins with initial tokens may end it before a source is released.
     ns ended(int64_t k, ns time)
     {
         const Locked here(lock);
-        Frame &frame = frame_of(k, time);
+        Frame &frame = frame_of(k, FOREVER);
         if (--frame.left)
             return -1;
+        const ns begin = std::min(frame.begin, time);
         frames++;
         if (!frame.whole) {
             skipped++;
-            return frame.begin;
+            return begin;
         }
-        latencies.add(time - frame.begin);
+        latencies.add(time - begin);
         first_end = first_end ? first_end : time;
         last_end = time;
-        return frame.begin;
+        return begin;
     }
     // The stream ends before that iteration.
     void end_at(int64_t k)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include <cmath>
+#include <map>
 
 #include "link.hpp"
 #include "options.hpp"
@@ -65,8 +66,8 @@ inline std::string bytes_or_null(int64_t bytes)
 }
 
 // -- of latencies --------------------------------------------------------------------------------
-// mean, p50, p99 and max in ms; empty without latencies.
-inline std::vector<std::string> figures(const Latencies &of)
+// mean, p50, p99 and max in ms, with that many digits; empty without latencies.
+inline std::vector<std::string> figures(const Latencies &of, int digits = 3)
 {
     const std::vector<ns> sorted = of.sorted();
     if (sorted.empty())
@@ -79,14 +80,14 @@ inline std::vector<std::string> figures(const Latencies &of)
     const double mean = static_cast<double>(of.total) / static_cast<double>(of.count);
     for (const double time :
          {mean, double(quantile(.5)), double(quantile(.99)), double(of.longest)})
-        found.push_back(number(time / 1e6));
+        found.push_back(number(time / 1e6, digits));
     return found;
 }
 
 inline std::string latency_json(const Latencies &of)
 {
     static const char *const names[] = {"mean", "p50", "p99", "max"};
-    const std::vector<std::string> found = figures(of);
+    const std::vector<std::string> found = figures(of, 6);
     std::string made = "{";
     for (int i = 0; i < 4; i++)
         made += std::string(i ? ", " : "") + "\"" + names[i] +
@@ -293,9 +294,9 @@ inline std::string report(const About &about, int status)
         processors.add(lane, "{\"utilization\": " + number(utilization(lane), 4) + "}");
     for (const Task *task : Task::all)
         tasks.add(task->name, task_json(*task, seconds));
-    for (const Fill &fill : about.fills)
-        channels.add(fill.name, "{\"capacity\": " + std::to_string(fill.capacity) +
-                                    ", \"most\": " + std::to_string(fill.most()) + "}");
+    for (const Channel &channel : about.channels)
+        channels.add(channel.name, "{\"capacity\": " + std::to_string(channel.capacity) +
+                                       ", \"most\": " + std::to_string(channel.most()) + "}");
     for (const Dropped &place : droppers())
         dropped.add(place.name, "{\"written\": " + std::to_string(place.box->written) +
                                     ", \"dropped\": " + std::to_string(place.box->dropped) + "}");
@@ -442,10 +443,98 @@ inline std::string missed_deadlines()
 }
 
 // -- the trace -----------------------------------------------------------------------------------
+constexpr int LANES = 1, FRAMES = 3;  // processes of it: what runs, and the first app
+
+// Of channels: an arrow from the firing that made the last token that a firing takes to that one,
+// and how full they are when firings end.
+class TracedChannels
+{
+    struct Made {
+        size_t lane;
+        ns begin, end;
+    };
+    std::map<std::pair<const Task *, int64_t>, Made> made;
+    std::map<const Task *, std::vector<Tracer::Event>> firings;  // in the order of their ends
+    std::map<const Task *, std::vector<size_t>> lanes;
+    int64_t arrows = 0;
+
+    static double us(ns time) { return double(time - run.begin) / 1e3; }
+
+public:
+    TracedChannels()
+    {
+        for (size_t lane = 1; lane <= run.workers.size(); lane++) {
+            const Tracer &tracer = run.workers[lane - 1]->tracer;
+            for (size_t i = 0; i < tracer.kept(); i++) {
+                const Tracer::Event &e = tracer.at(i);
+                if (e.kind != Tracer::FIRING)
+                    continue;
+                const Task *const task = static_cast<const Task *>(e.what);
+                firings[task].push_back(e);
+                lanes[task].push_back(lane);
+                for (int64_t k = 0; k < e.group; k++)
+                    made[{task, e.number + k}] = {lane, e.begin, e.end};
+            }
+        }
+    }
+    template <typename Add> void arrows_of(const Channel &channel, Add add)
+    {
+        const Task *const reader = &channel.reader.task;
+        for (size_t i = 0; i < firings[reader].size(); i++) {
+            const Tracer::Event &e = firings[reader][i];
+            const int64_t before = channel.reader.tokens(e.number),
+                          after = channel.reader.tokens(e.number + e.group),
+                          last = after - 1 - channel.delay;
+            if (after == before || last < 0)
+                continue;
+            const auto origin = made.find({&channel.writer.task, channel.writer.firing_of(last)});
+            if (origin == made.end())
+                continue;
+            const Made &from = origin->second;
+            const std::string one = "\"cat\": \"tokens\", \"name\": " + json(channel.name) +
+                                    format(", \"pid\": %d, \"id\": %lld", LANES,
+                                           static_cast<long long>(++arrows));
+            const ns at = std::max(from.begin, from.end - 1);  // inside of its slice
+            add("\"ph\": \"s\", " + one +
+                format(", \"tid\": %zu, \"ts\": %.3f", from.lane, us(at)));
+            add("\"ph\": \"f\", \"bp\": \"e\", " + one +
+                format(", \"tid\": %zu, \"ts\": %.3f", lanes[reader][i], us(e.begin)));
+        }
+    }
+    template <typename Add> void fill_of(const Channel &channel, Add add)
+    {
+        struct Step {
+            ns time;
+            bool writes;
+            int64_t firings;  // of that task so far
+        };
+        std::vector<Step> steps;
+        int64_t counts[2] = {-1, -1};
+        for (const bool writes : {false, true})
+            for (const Tracer::Event &e :
+                 firings[writes ? &channel.writer.task : &channel.reader.task]) {
+                steps.push_back({e.end, writes, e.number + e.group});
+                if (counts[writes] < 0)
+                    counts[writes] = e.number;
+            }
+        if (counts[0] < 0 || counts[1] < 0)
+            return;
+        std::stable_sort(steps.begin(), steps.end(),
+                         [](const Step &a, const Step &b) { return a.time < b.time; });
+        for (const Step &step : steps) {
+            counts[step.writes] = step.firings;
+            const int64_t tokens = channel.delay + channel.writer.tokens(counts[1]) -
+                                   channel.reader.tokens(counts[0]);
+            add("\"ph\": \"C\", \"name\": " + json(channel.name) +
+                format(", \"pid\": %d, \"ts\": %.3f, \"args\": {\"tokens\": %lld}", LANES,
+                       us(step.time), static_cast<long long>(tokens)));
+        }
+    }
+};
+
 // Everything as JSON for Perfetto and Chrome: a lane for each worker, and a process for each app.
 inline std::string trace(const About &about)
 {
-    constexpr int RUNNING = 1, APPS = 3;
     std::string events;
     const auto add = [&](const std::string &event) {
         events += (events.empty() ? "\n{" : ",\n{") + event + "}";
@@ -461,19 +550,19 @@ inline std::string trace(const About &about)
     };
     const auto app_process = [](const App &app) {
         return static_cast<int>(
-            APPS + (std::find(App::all.begin(), App::all.end(), &app) - App::all.begin()));
+            FRAMES + (std::find(App::all.begin(), App::all.end(), &app) - App::all.begin()));
     };
-    named("process_name", RUNNING, 0, about.name);
+    named("process_name", LANES, 0, about.name);
     for (const App *app : App::all)
         named("process_name", app_process(*app), 0, std::string(app->name) + ": frames");
     size_t lost = 0;
     for (size_t lane = 1; lane <= run.workers.size(); lane++) {
         const Worker &worker = *run.workers[lane - 1];
-        named("thread_name", RUNNING, lane, worker.processor);
-        lost += worker.tracer.lost;
-        for (size_t i = 0; i < worker.tracer.count; i++) {
-            const Tracer::Event &e = worker.tracer.events[i];
-            const std::string where = format("\"pid\": %d, \"tid\": %zu", RUNNING, lane);
+        named("thread_name", LANES, lane, worker.processor);
+        lost += worker.tracer.lost();
+        for (size_t i = 0; i < worker.tracer.kept(); i++) {
+            const Tracer::Event &e = worker.tracer.at(i);
+            const std::string where = format("\"pid\": %d, \"tid\": %zu", LANES, lane);
             const std::string firing =
                 format(", \"firing\": %lld", static_cast<long long>(e.number));
             if (e.kind == Tracer::FIRING) {
@@ -483,7 +572,7 @@ inline std::string trace(const About &about)
                     format(", \"dur\": %.3f, \"args\": {\"frame\": %lld",
                            double(e.end - e.begin) / 1e3,
                            static_cast<long long>(e.number / task.firings)) +
-                    firing + "}");
+                    firing + format(", \"firings\": %lld}", static_cast<long long>(e.group)));
             } else if (e.kind == Tracer::RELEASE) {
                 const Task &task = *static_cast<const Task *>(e.what);
                 add("\"ph\": \"i\", \"s\": \"t\", \"name\": \"release\", " + where +
@@ -522,9 +611,15 @@ inline std::string trace(const About &about)
             }
         }
     }
+    TracedChannels traced_channels;
+    for (const Channel &channel : about.channels) {
+        traced_channels.arrows_of(channel, add);
+        traced_channels.fill_of(channel, add);
+    }
     if (lost)
         Run::complain(
-            format("the trace lacks %zu events: --trace-frames keeps some of the frames", lost));
+            format("the trace lacks the first %zu events: --trace-frames keeps some of the frames",
+                   lost));
     const std::string end = traced.end == FOREVER ? "null" : std::to_string(traced.end);
     return "{\"traceEvents\": [" + events +
            "],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"version\": 1, \"build\": " + build_of() +

@@ -278,6 +278,7 @@ struct Worker {
             const ns begin = task.app.ended(k, began);
             if (begin >= 0)
                 tracer.frame(task.app, k, begin, began);
+            go_on_from_trace();
         }
     }
     // All rounds.
@@ -335,7 +336,14 @@ private:
         busy += took;
         task.done(firing).add(firings, took);
         progress.store(progress.load(relaxed) + 1, relaxed);
-        tracer.firing(task, firing, begin, began);
+        tracer.firing(task, firing, begin, began, firings);
+        go_on_from_trace();
+    }
+    // What a trace takes is no part of the next firing.
+    void go_on_from_trace()
+    {
+        if (__builtin_expect(traced.wanted, 0))
+            began = now();
     }
     bool failed(Task &task, int64_t firing, int status);
     // A firing of a task has failed that goes on after errors; false where it ends or stops all the

@@ -1,0 +1,227 @@
+"""Random texts as programs in C++, held against the sequential reference; and mistakes that are
+planted into them, each of which has to be found.
+
+The texts (tests/support/native_texts.py) have several apps with rates, phases, windows, delays with
+values, cycles, `repeat` and `last`, parameters, on two or three cores, so that orders have stages.
+`flowc test` compares what every firing has read and made, bit for bit.
+
+    PYTHONPATH=tests/support python tests/referees/native.py [--texts 500] [--seed 0]
+    PYTHONPATH=tests/support python tests/referees/native.py --planted 3
+    PYTHONPATH=tests/support python tests/referees/native.py --sanitize thread [--texts 100]
+    PYTHONPATH=tests/support python tests/referees/native.py --sanitize address,undefined
+
+With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
+With `--sanitize`, programs are compiled with that sanitizer of the compiler, and run without the
+harness, whose recorder would keep threads apart. Exit status 1 if a text or a mistake went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import flowc
+from flowc.driver.execute.native import record_native
+from flowc.driver.execute.run import test as run_harness
+
+from native_compiler import QUICK, compiler
+from native_texts import draw
+
+#: Seconds for a program or a harness.
+LIMIT = 300
+#: Frames of a program that runs for a sanitizer.
+FRAMES = 40
+#: Random texts that are tried for a place of a mistake.
+TRIES = 60
+
+
+def written(seed: int, folder: Path) -> Path:
+    """A text in a folder."""
+    text, code = draw(seed, cores=2 + seed % 2)
+    (folder / "app.flow").write_text(text)
+    (folder / "app.c").write_text(code)
+    return folder / "app.flow"
+
+
+# -- texts -----------------------------------------------------------------------------------------
+def disagreement(seed: int, folder: Path) -> str:
+    """Why a text does not agree with the reference; empty where it does."""
+    try:
+        tested = run_harness(
+            written(seed, folder),
+            folder / "build",
+            platform="board",
+            native=True,
+            measure=False,
+            quiet=True,
+        )
+    except flowc.Errors as faults:
+        return str(faults)
+    return "\n".join(t.message for t in tested.tests if t.outcome != "passed")
+
+
+def complaint(seed: int, folder: Path) -> str:
+    """What a sanitizer says of a text; empty where it says nothing."""
+    flowc.build(
+        written(seed, folder), folder / "build", platform="board", native=True, measure=False
+    )
+    command = [folder / "build/main", "--full-speed", "--frames", str(FRAMES), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    return done.stderr if done.returncode or done.stderr else ""
+
+
+# -- planted mistakes ------------------------------------------------------------------------------
+def _put(place: str, change: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
+    """Change the first place of a kind; the same text where it has none."""
+    return lambda text: re.sub(place, change, text, count=1)
+
+
+def _one_less(match: re.Match[str]) -> str:
+    return f"{match[1]}{int(match[2]) - 1}{match[3]}"
+
+
+def _one_more(match: re.Match[str]) -> str:
+    return f"{match[1]}{int(match[2]) + 1}{match[3]}"
+
+
+def _fires(text: str, task: str) -> str:
+    """What a task does in a firing."""
+    body = re.search(rf"namespace {task} {{\nbool fires.*?\n}}\n", text, re.DOTALL)
+    return body[0] if body else ""
+
+
+def _stage(text: str) -> str:
+    """Let a task that reads tokens of an array be an iteration later in all of its entries."""
+    for task in re.findall(r"    w\.entry\((\w+)::fires", text):
+        if re.search(r"= \w+::\w+_tokens\b", _fires(text, task)):
+            entry = rf"(    w\.entry\({task}::fires, {task}::task, \w+, )(.*?)(, )"
+            return re.sub(entry, r"\1\2 - 1\3", text)
+    return text
+
+
+def _wrap(text: str) -> str:
+    """Let a ring have a slot more, so that what a firing writes is not in one piece at its end."""
+    for block in re.finditer(r"namespace (\w+) {\n.*?\n}  // namespace", text, re.DOTALL):
+        for ring in re.finditer(r"(flow::Ring<\w+> (\w+)\({.*?}, \d+, )(\d+)", block[0]):
+            if re.search(rf"\b{ring[2]}\.wrote\([2-9]", _fires(text, block[1])):
+                at = block.start() + ring.start(3)
+                slots = str(int(ring[3]) + 1)
+                return text[:at] + slots + text[at + len(ring[3]) :]
+    return text
+
+
+def _order(text: str) -> str:
+    """Let a task fire before the one whose tokens it reads, in one worker."""
+    entry = r"    w\.entry\((\w+)::fires, .*\);\n"
+    for match in re.finditer(f"(?={entry}{entry})", text):
+        first, second = match[1], match[2]
+        reads = re.search(rf"= {first}::(\w+_tokens)\b", _fires(text, second))
+        if first == second or not reads:
+            continue
+        if re.search(rf"namespace {first} {{.*?{reads[1]}_round.*?}}  //", text, re.DOTALL):
+            continue  # some of its tokens are there before
+        lines = text[match.start() :].splitlines(keepends=True)
+        swapped = [lines[1], lines[0], *lines[2:]]
+        return text[: match.start()] + "".join(swapped)
+    return text
+
+
+_RING = r"(flow::Ring<\w+> \w+\({.*?}, \d+, )"
+#: Kinds of mistakes, as changes of main.cpp.
+MISTAKES: dict[str, Callable[[str], str]] = {
+    "offset": _put(r"(const \w+ \*const i\d = t?\w*::\w+_tokens.*?);", lambda m: f"{m[1]} + 1;"),
+    "window": _put(r"(\.next\(w, \w+, k, 1, )([2-9])(\);)", _one_less),
+    "capacity": _put(_RING + r"(\d+, )\d+", lambda m: f"{m[1]}{m[2]}0"),
+    "stage": _stage,
+    "delay value": _put(r"(_initial\[\] = {(?:INT64_C\()?)(\d+)()", _one_more),
+    "zeroing": _put(r"memset\((o\d), 0, ", lambda m: f"memset({m[1]}, 1, "),
+    "rate": _put(r"(\.took\()([2-9])(\))", _one_less),
+    "order": _order,
+    "repeat": _put(r"(flow::repeat\(in_, out, \d+, )(\d+)()", _one_less),
+    "last": _put(r"(flow::last\(in_, out, \d+, )(\d+)()", _one_less),
+    "parameter": lambda text: re.sub(r"(given = {(?:INT64_C\()?)(\d+)()", _one_more, text),
+    "stale token where a ring wraps": _wrap,
+}
+
+
+def found(build: Path, text: str, folder: Path) -> bool:
+    """Is a mistake found that makes this of the main.cpp of a build?"""
+    (build / "main.cpp").write_text(text)
+    if record_native(build, None, folder, silent=True):
+        return True  # a task or the runtime has seen it
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", "discover", "-s", "tests"],
+        cwd=build,
+        env={**os.environ, "FLOWC_RECORDED": str(folder)},
+        capture_output=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    return done.returncode != 0
+
+
+def planted(seeds: Iterable[int], each: int, folder: Path) -> Iterator[tuple[str, int, bool]]:
+    """Kinds of mistakes, the texts that have one now, and whether it was found."""
+    left = dict.fromkeys(MISTAKES, each)
+    for seed in seeds:
+        if not any(left.values()):
+            return
+        own = folder / str(seed)
+        own.mkdir()
+        flowc.build(written(seed, own), own / "build", platform="board", native=True, measure=False)
+        text = (own / "build/main.cpp").read_text()
+        for kind, change in MISTAKES.items():
+            changed = change(text)
+            if left[kind] and changed != text:
+                left[kind] -= 1
+                record = own / kind.split()[0]
+                record.mkdir()
+                yield kind, seed, found(own / "build", changed, record)
+        shutil.rmtree(own)
+    for kind, count in left.items():
+        if count:
+            print(f"{kind}: no place for {count} of them")
+
+
+def main() -> None:
+    """Try many texts, or many mistakes."""
+    parser = argparse.ArgumentParser(description="random texts as programs in C++")
+    parser.add_argument("--texts", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0, help="of the first text")
+    parser.add_argument("--planted", type=int, default=0, metavar="N", help="of each kind")
+    parser.add_argument("--sanitize", metavar="WHAT", help="thread, or address,undefined")
+    options = parser.parse_args()
+    seeds = range(options.seed, options.seed + options.texts)
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        flags = f"-O1 -g -fsanitize={options.sanitize}" if options.sanitize else QUICK
+        os.environ.update(compiler(folder, flags))
+        if options.planted:
+            several = planted(range(options.seed, options.seed + TRIES), options.planted, folder)
+            for kind, seed, seen in several:
+                wrong += not seen
+                print(f"{kind}, text {seed}: {'found' if seen else 'NOT FOUND'}", flush=True)
+        else:
+            judge = complaint if options.sanitize else disagreement
+            for seed in seeds:
+                own = folder / str(seed)
+                own.mkdir()
+                said = judge(seed, own)
+                shutil.rmtree(own)
+                if said:
+                    wrong += 1
+                    print(f"text {seed}: {said}", flush=True)
+            print(f"{len(seeds)} texts from {seeds.start} on, {wrong} wrong", flush=True)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

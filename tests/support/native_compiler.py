@@ -1,0 +1,57 @@
+"""A compiler for programs in C++ that does not compile again what is the same in all of them: the
+runtime, and its header for main.cpp, as it is read with and without the recorder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from flowc.codegen.native.files import RUNTIME
+
+#: Seconds for one call.
+LIMIT = 300
+#: In a hurry: compilers take most of the time of tests.
+QUICK = "-O0"
+_COMPILER = """\
+#!/bin/sh
+for word; do
+    case "$word" in
+    native/program.cpp)
+        exec cp {folder}/program.o native/
+        ;;
+    main.cpp)
+        ln -s {folder}/flow.hpp.gch native/
+        {compiler} "$@"
+        status=$?
+        rm native/flow.hpp.gch
+        exit $status
+        ;;
+    esac
+done
+exec {compiler} "$@"
+"""
+
+
+def compiler(folder: Path, flags: str = QUICK) -> dict[str, str]:
+    """The variables that name it, with these flags for all that it compiles. What it keeps is in a
+    folder."""
+    command = os.environ.get("CXX", "g++")
+    shutil.copytree(RUNTIME, folder / "runtime")
+    (folder / "flow.hpp.gch").mkdir()
+
+    def run(*words: str) -> None:
+        called = [command, "-std=gnu++17", "-Wall", *words]
+        subprocess.run(
+            called, cwd=folder / "runtime", check=True, capture_output=True, timeout=LIMIT
+        )
+
+    run(*flags.split(), "-c", "-o", "../program.o", "program.cpp")
+    for name, words in (("plain", ()), ("recorder", ("-DFLOWC_RECORD",))):
+        made = ("-x", "c++-header", "-o", f"../flow.hpp.gch/{name}", "flow.hpp")
+        run("-O2", *flags.split(), *words, *made)
+    script = folder / "cxx"
+    script.write_text(_COMPILER.format(folder=folder, compiler=command))
+    script.chmod(0o755)
+    return {"CXX": str(script), "CFLAGS": flags, "CXXFLAGS": flags}
