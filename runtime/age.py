@@ -12,7 +12,7 @@ come from before the state that a program is in do not count.
 
 from fractions import Fraction
 from functools import partial
-from typing import List, Optional
+from typing import List, Optional, Set
 
 from .elsewhere import Elsewhere
 from .graph import App, Path, Task
@@ -33,7 +33,8 @@ class Age(Path):
 
     def prepare(self) -> None:
         """Once all tasks are known: find the ways to the source."""
-        self._origins = origins(self.sink, Mark(self.source.name, self.oldest))
+        mark = Mark(self.source.name, self.oldest, frozenset([self.sink.app.name]))
+        self._origins = origins(self.sink, mark)
         if self._origins:
             self.sink.paths.append(self)
 
@@ -127,8 +128,11 @@ def _marked(link: Link, mark: Mark, apps: List[App]) -> Optional[int]:
     None if no data of the source come there from these apps."""
     writers = ((put, task) for put in link.puts for task in put.tasks if task.app in apps)
     put, writer = next(writers, (None, None))
-    if put is None or writer is None:
+    if put is None or writer is None or writer.app.name in mark.avoided:
         return None
+    # where no cycle leads back, all readers ask for the same
+    avoided = mark.avoided.union([writer.app.name]).intersection(_before(writer.app, apps))
+    mark = mark._replace(avoided=avoided)
     number = link.place_of(mark)
     if number in put.marked(writer.app):
         return number
@@ -137,3 +141,17 @@ def _marked(link: Link, mark: Mark, apps: List[App]) -> Optional[int]:
         return None
     put.mark(writer.app, number, lambda firing: release_behind(ways, firing, mark.oldest))
     return number
+
+
+def _before(app: App, apps: List[App]) -> Set[str]:
+    """The apps whose data come to an app over mailboxes, by name."""
+    found: Set[str] = set()
+    left = [app]
+    while left:
+        readers = [t.code for t in left.pop().tasks if isinstance(t.code, Reader)]
+        writers = [task.app for r in readers for put in r.link.puts for task in put.tasks]
+        for writer in writers:
+            if writer in apps and writer.name not in found:
+                found.add(writer.name)
+                left.append(writer)
+    return found

@@ -6,6 +6,7 @@ of tokens that they, as readers of mailboxes, have found. They do not fire here.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -48,15 +49,15 @@ class Elsewhere(Task):
 
     def release_of(self, firing: int) -> Optional[int]:
         """See `Task`; None: it is not known."""
-        return self._releases.of(firing, 0)
+        return self._releases.of(0, firing)
 
     def telling(self, mark: Mark) -> Optional[Callable[[int], Optional[int]]]:
         """Tells of a firing that mark of the token that it has found; None where tokens have none
         such."""
-        if mark not in self.marks:
-            return None
-        place = self.marks.index(mark)
-        return lambda firing: self._marks.of(firing, place)
+        for place, known in enumerate(self.marks):
+            if (known.source, known.oldest) == (mark.source, mark.oldest):
+                return partial(self._marks.of, place)
+        return None
 
 
 class _Heard:
@@ -70,7 +71,7 @@ class _Heard:
         """These are the times of a firing."""
         self._latest[firing % len(self._latest)] = firing, times
 
-    def of(self, firing: int, place: int) -> Optional[int]:
+    def of(self, place: int, firing: int) -> Optional[int]:
         """One of the times of a firing; None: not known."""
         number, times = self._latest[firing % len(self._latest)]
         return times[place] if number == firing else None

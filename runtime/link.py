@@ -11,6 +11,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    FrozenSet,
     List,
     NamedTuple,
     Optional,
@@ -37,10 +38,11 @@ PATIENCE = 0.15
 
 class Mark(NamedTuple):
     """What is asked for of the data of a source behind a token: of several ways, the release of the
-    `oldest` ones, or of the newest."""
+    `oldest` ones, or of the newest. No way leads through the apps that are `avoided`."""
 
     source: str
     oldest: bool
+    avoided: FrozenSet[str] = frozenset()
 
 
 class Link:

@@ -26,12 +26,13 @@ class Way:
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What tokens of a link bear: of several ways from a source, the release of the `oldest` data
-    or of the newest. `put` is the task that writes them."""
+    or of the newest. `put` is the task that writes them; no way leads through `avoided` apps."""
 
     link: str
     put: str
     source: str
     oldest: bool
+    avoided: frozenset[str]
     ways: tuple[Way, ...]
 
 
@@ -65,7 +66,8 @@ def marks_of(deployment: Deployment) -> Marks:
     for app in deployment.apps:
         for path in app.paths:
             if path.kind in ("age", "reaction"):
-                ways = search.ways(path.sink, path.source, path.kind == "age")
+                avoided = frozenset([app.name])
+                ways = search.ways(path.sink, path.source, path.kind == "age", avoided)
                 measured.append(EndToEnd(path, ways))
     return Marks(tuple(measured), {link: tuple(marks) for link, marks in search.marks.items()})
 
@@ -84,7 +86,9 @@ class _Search:
                     if task.code.end == "put":
                         self._puts[task.code.link] = task.name
 
-    def ways(self, sink: str, source: str, oldest: bool) -> tuple[Way, ...]:
+    def ways(
+        self, sink: str, source: str, oldest: bool, avoided: frozenset[str]
+    ) -> tuple[Way, ...]:
         """The ways from a source to a task: within its app, or through the links that it reads."""
         found = []
         for path in self._apps[sink].paths:
@@ -93,20 +97,40 @@ class _Search:
             if path.source == source:
                 found.append(Way(path, None))
             elif path.source in self._links:
-                number = self._number(self._links[path.source].link, source, oldest)
+                link = self._links[path.source].link
+                number = self._number(link, source, oldest, avoided)
                 if number is not None:
                     found.append(Way(path, number))
         return tuple(found)
 
-    def _number(self, link: str, source: str, oldest: bool) -> int | None:
+    def _number(self, link: str, source: str, oldest: bool, avoided: frozenset[str]) -> int | None:
         """The number of a mark on a link; None if no data of the source come there."""
+        put = self._puts[link]
+        app = self._apps[put].name
+        if app in avoided:
+            return None
+        # where no cycle leads back, all readers ask for the same
+        avoided = (avoided | {app}) & self._before(app)
         known = self.marks.setdefault(link, [])
         for number, mark in enumerate(known):
-            if (mark.source, mark.oldest) == (source, oldest):
+            if (mark.source, mark.oldest, mark.avoided) == (source, oldest, avoided):
                 return number
-        put = self._puts[link]
-        ways = self.ways(put, source, oldest)
+        ways = self.ways(put, source, oldest, avoided)
         if not ways:
             return None
-        known.append(Mark(link, put, source, oldest, ways))
+        known.append(Mark(link, put, source, oldest, avoided, ways))
         return len(known) - 1
+
+    def _before(self, app: str) -> set[str]:
+        """The apps whose data come to an app over links."""
+        found: set[str] = set()
+        left = [app]
+        while left:
+            name = left.pop()
+            for task, code in self._links.items():
+                if self._apps[task].name == name and code.end != "put":
+                    writer = self._apps[self._puts[code.link]].name
+                    if writer not in found:
+                        found.add(writer)
+                        left.append(writer)
+        return found

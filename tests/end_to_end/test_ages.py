@@ -67,6 +67,16 @@ mapping on rig {
 }
 """
 
+#: Each app reads the one before it, in a circle, and looks at data from two apps before.
+CIRCLE = """
+task Cam { out f: int32   wcet 1 ms   python "code.py:cam" }
+task Mix { in f: int32   in b: int32   out t: int32   wcet 1 ms   python "code.py:mix" }
+app A { period 20 ms   deadline 190 ms from B.x to mix   x: Cam   mix: Mix   x -> mix.f   C.mix -> latest wcet 10 us -> mix.b }
+app B { period 20 ms   deadline 190 ms from C.x to mix   x: Cam   mix: Mix   x -> mix.f   A.mix -> latest wcet 10 us -> mix.b }
+app C { period 20 ms   deadline 190 ms from A.x to mix   x: Cam   mix: Mix   x -> mix.f   B.mix -> latest wcet 10 us -> mix.b }
+platform board { cpu core[4] scheduler fixed_priority }
+"""
+
 Text = Callable[..., Path]
 
 
@@ -255,6 +265,20 @@ def test_parts_on_several_machines_measure_what_ends_in_them(text: Text, tmp_pat
     age, reaction = age_of(document), age_of(document, "reaction")
     assert age["firings"] >= 1 and age["latency_ms"]["max"] >= 30
     assert reaction["firings"] >= 1 and reaction["latency_ms"]["p50"] >= 40
+
+
+def test_data_that_go_round_in_a_circle_of_apps_have_one_age(write: Write, tmp_path: Path) -> None:
+    """What comes through an app twice does not count, as in bounds: it never gets younger."""
+    flow = write(CIRCLE, code_py="def cam(): return 7\ndef mix(f, b): return f\n")
+    out = build(flow, tmp_path / "out", platform="board")
+    apps = ran(out, "--full-speed")["apps"]
+    found = {
+        (p["source"], p["task"])
+        for app in apps.values()
+        for p in app["paths"]
+        if p["kind"] == "age"
+    }
+    assert found == {("B.x", "A.mix"), ("C.x", "B.mix"), ("A.x", "C.mix")}
 
 
 def test_check_names_the_deadlines(text: Text) -> None:
