@@ -49,7 +49,7 @@ MOST_WAITING, LARGEST = 256 << 20, 200 << 20
 BESIDE = 300
 #: Seconds: between two looks at the queue, between two notes of how far the program is, and after
 #: which what is stuck is given up.
-LOOK, NOTED, PATIENCE = 0.01, 1.0, 10.0
+LOOK, NOTED, PATIENCE = 0.05, 1.0, 10.0
 #: Bytes that are written in one piece with others; size of the pipe.
 SMALL, PIPE = 1 << 14, 1 << 20
 #: Sets the size of a pipe (Linux).
