@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List, NamedTuple, Optional, 
 import numpy as np
 
 from . import record_file
-from .channel import Stopped
 from .forks import at_fork
 from .options import Mistake
 from .report import build_of
@@ -50,11 +49,13 @@ MOST_WAITING, LARGEST = 256 << 20, 200 << 20
 BESIDE = 300
 #: Seconds: between two looks at the queue, between two notes of how far the program is, and after
 #: which what is stuck is given up.
-LOOK, NOTED, PATIENCE = 0.01, 1.0, 10.0
+LOOK, NOTED, PATIENCE = 0.05, 1.0, 10.0
 #: Bytes that are written in one piece with others; size of the pipe.
 SMALL, PIPE = 1 << 14, 1 << 20
 #: Sets the size of a pipe (Linux).
 _SET_PIPE_SIZE = 1031
+#: Memory of large messages is kept for the next ones: this saves half of the work (glibc).
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "268435456"}
 #: What the process that writes executes: a file, its argument, and where packages are.
 _RUN = """
 import runpy, sys
@@ -325,7 +326,7 @@ class Recorder:
         begin = time.monotonic()
         while self._waiting > MOST_WAITING and not self.broken:
             if self._run.stopping:
-                raise Stopped
+                break
             if time.monotonic() - self._moved > PATIENCE:
                 self.broken = "nothing could be written for %d s" % PATIENCE
             time.sleep(LOOK)
@@ -515,6 +516,7 @@ def _started(file: int) -> subprocess.Popen[bytes]:
     command += [p for p in sys.path if isinstance(p, str)]
     process = subprocess.Popen(
         command,
+        env=dict(os.environ, **_MEMORY),
         pass_fds=[file],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

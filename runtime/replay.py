@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .channel import Stopped
 from .code import Code
 from .ends import Inlet, Outlet
 from .mailbox import LOOK, Held, Marks
@@ -29,7 +29,7 @@ from .ros_messages import message_of, token_in
 from .tokens import Port, TaskError
 
 if TYPE_CHECKING:
-    from .graph import Task
+    from .graph import App, Task
     from .program import Program
     from .run import Run
 
@@ -119,7 +119,7 @@ class Replay:
             if takes is None:
                 takes = np.zeros(0, np.int64), np.zeros(0, np.int64)
             if not isinstance(link.place, Recalled):
-                link.place = Recalled(link, *takes)
+                link.place = Recalled(link, not self._file.decisions.ended, *takes)
             link.place.readers.append(task)
 
     def _follow_states(self) -> None:
@@ -295,8 +295,10 @@ class Recalled:
     """A mailbox whose reader finds what it found when the program was recorded: see
     `mailbox.NewestTokens`. Only tokens that will be found are kept."""
 
-    def __init__(self, link: Any, firings: np.ndarray, numbers: np.ndarray) -> None:
+    def __init__(self, link: Any, cut: bool, firings: np.ndarray, numbers: np.ndarray) -> None:
         self._link, self.keep = link, link.place.keep
+        #: Was the program killed? Then frames that were under way end where tokens are missing.
+        self._cut = cut
         self._run: Run = link.run
         self._firings, self._numbers = firings, numbers
         self._needed = np.unique(numbers[numbers >= 0])
@@ -315,7 +317,7 @@ class Recalled:
                 self.written += 1
                 self.dropped += not self._link.looked_at
                 return
-            self._until(lambda: len(self._tokens) < self.keep, "has not been found yet")
+            self._until(self._has_room, "comes too early", number)
             self._tokens[number] = Held(token, now, marks, number)
             self.written += 1
             self._changed.notify_all()
@@ -331,7 +333,9 @@ class Recalled:
         if wanted == NONE:
             return None
         with self._changed:
-            self._until(lambda: wanted in self._tokens, "does not come", wanted)
+            self._until(partial(self._is_there, wanted), "does not come", wanted)
+            if wanted not in self._tokens:
+                raise StopIteration
             found = self._tokens[wanted]
             later = self._numbers[place + 1] if place + 1 < len(self._numbers) else NONE
             if later != wanted:
@@ -347,14 +351,27 @@ class Recalled:
             raise StopIteration
         return found
 
-    def _until(self, good: Callable[[], bool], what: str, number: int = 0) -> None:
-        """Wait, as long as anything in the program goes on. Raises TaskError."""
+    def _has_room(self) -> bool:
+        """May the next token be put there? It may, too, when the reader has no frame left."""
+        readers = [task.app for task in self.readers]
+        return len(self._tokens) < self.keep or self._are_over(readers)
+
+    def _is_there(self, number: int) -> bool:
+        """Is a token there, or is it known that it does not come?"""
+        return number in self._tokens or (self._cut and self._are_over(self._link.writers))
+
+    def _are_over(self, apps: Sequence[App]) -> bool:
+        """Has none of these apps a frame left in the state that the program is in?"""
+        here = [app for app in apps if app in self._run.running]
+        return all(app.done >= app.limit for app in here)
+
+    def _until(self, good: Callable[[], bool], what: str, number: int) -> None:
+        """Wait, as long as the program does not end, and anything in it goes on. Raises
+        TaskError."""
         done, since = -1, time.monotonic()
         while not good():
-            if self._run.stopping:
-                raise Stopped
-            if self._run.ending:
-                raise StopIteration
+            if self._run.stopping or self._run.ending:
+                return
             now, progress = time.monotonic(), sum(w.progress for w in self._run.workers)
             if progress != done:
                 done, since = progress, now
