@@ -93,11 +93,12 @@ class Task:
         self.recorded: Optional[Callable[[int, int, Optional[Sequence[Any]]], None]] = None
 
     def ends_iteration(self) -> bool:
-        """Does no task read in an iteration what it makes there?"""
+        """Does no other task read in an iteration what it makes there?"""
         return all(
             channel.delay >= sum(port.rates) * self.per_iteration // len(port.rates)
             for port, channels in zip(self.outputs, self.readers)
             for channel in channels
+            if channel.destination != self.name
         )
 
     def find_initial_tokens(self) -> None:

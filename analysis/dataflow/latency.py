@@ -41,17 +41,25 @@ class IterationLatency:
 
 
 def sources_and_sinks(graph: Graph) -> tuple[list[int], list[int]]:
-    """Tasks that an iteration starts and ends with; of a cycle that nothing feeds, the first task
-    counts as source."""
+    """Tasks that an iteration starts and ends with. Of a cycle that nothing feeds, the first task
+    counts as source. It ends with tasks of which no other task reads in an iteration what they
+    make there, as in programs; where there are none, with the cycles that feed nothing, and the
+    first task."""
     arrows = [(e.source, e.destination) for e in graph.edges if e.kind == "data"]
     home, components = condensed(len(graph.names), arrows)
     fed = {home[b] for a, b in arrows if home[a] != home[b]}
     feeding = {home[a] for a, b in arrows if home[a] != home[b]}
     sources = sorted(min(tasks) for c, tasks in enumerate(components) if c not in fed)
-    sinks: list[int] = []
-    for c, tasks in enumerate(components):
-        if c not in feeding:
-            sinks += tasks
+    inside = {
+        e.source
+        for e in graph.edges
+        if e.kind == "data"
+        and e.source != e.destination
+        and e.tokens < sum(e.produced) * graph.cycles[e.source]
+    }
+    sinks = {t for t in range(len(graph.names)) if t not in inside}
+    if not sinks:
+        sinks = {0}.union(*(tasks for c, tasks in enumerate(components) if c not in feeding))
     return sources, sorted(sinks)
 
 

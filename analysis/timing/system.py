@@ -396,7 +396,21 @@ def sources(group: TimedGroup) -> set[str]:
 
 
 def sinks(group: TimedGroup) -> set[str]:
-    """Tasks that an iteration ends with: what they reach reaches them too."""
+    """Tasks that an iteration ends with, as in programs: no other task reads in an iteration what
+    they make there. Where there is no such task, those whose data come back from all that they
+    reach, and the first one."""
+    firings = {t.name: t.firings for t in group.tasks}
+    inside = set()
+    for c in group.channels:
+        made = sum(c.produced) * firings[c.source] // len(c.produced)
+        if c.source != c.destination and c.delay < made:
+            inside.add(c.source)
+    last = {t.name for t in group.tasks if t.name not in inside}
+    return last or {group.tasks[0].name, *_reaching_each_other(group)}
+
+
+def _reaching_each_other(group: TimedGroup) -> set[str]:
+    """Tasks that are reached by all that they reach."""
     feeding = {c.source for c in group.channels if c.source != c.destination}
     plain = {t.name for t in group.tasks if t.name not in feeding}
     backwards = [(c.destination, c.source) for c in group.channels]

@@ -102,7 +102,17 @@ def sources_of(group: TimedGroup) -> set[str]:
 
 
 def sinks_of(group: TimedGroup) -> set[str]:
-    """Tasks that an iteration ends with: all that they reach reaches them as well."""
+    """Tasks that an iteration ends with: what they make in it, others read in later ones. If there
+    are none, all that are reached by what they reach, and the first."""
+    made = {t.name: t.firings for t in group.tasks}
+    read_at_once = {
+        c.source
+        for c in group.channels
+        if c.destination != c.source
+        and c.delay < made[c.source] * Fraction(sum(c.produced), len(c.produced))
+    }
+    if len(read_at_once) < len(made):
+        return made.keys() - read_at_once
     reached = {t.name: {t.name} for t in group.tasks}
     grown = True
     while grown:
@@ -111,7 +121,8 @@ def sinks_of(group: TimedGroup) -> set[str]:
             more = reached[c.destination] - reached[c.source]
             reached[c.source] |= more
             grown |= bool(more)
-    return {t for t, others in reached.items() if all(t in reached[o] for o in others)}
+    back = {t for t, others in reached.items() if all(t in reached[o] for o in others)}
+    return back | {group.tasks[0].name}
 
 
 def whole(time: Time) -> Time:

@@ -336,7 +336,8 @@ private:
         busy += took;
         task.done(firing).add(firings, took);
         progress.store(progress.load(relaxed) + 1, relaxed);
-        tracer.firing(task, firing, begin, began, firings);
+        if (firings)
+            tracer.firing(task, firing, begin, began, firings);
         go_on_from_trace();
     }
     // What a trace takes is no part of the next firing.

@@ -363,7 +363,8 @@ def test_initial_tokens_carry_over_iterations() -> None:
 
 
 def test_late_data_of_the_iteration_before() -> None:
-    """The first release is 6 late, so its data is there 4 after the second one."""
+    """The first release is 6 late, so its data is there 4 after the second one. The task in front
+    of the delay ends an iteration as well: the second one 12 after its release, since it waits."""
     made = system(
         TimedGroup(
             "A",
@@ -373,7 +374,9 @@ def test_late_data_of_the_iteration_before() -> None:
             jitter=6,
         )
     )
-    assert seen(made, 20, lateness="first")["A"] == 5 <= bounds(made).tasks["b"].end
+    assert seen(made, 20, lateness="first")["A"] == 12 <= bounds(made).groups["A"].response
+    observed = simulate(made, 20, Choices(lateness="first"), random.Random(0))
+    assert observed.tasks["b"] == 5 <= bounds(made).tasks["b"].end
 
 
 def test_data_can_be_there_long_before() -> None:
