@@ -375,8 +375,7 @@ def test_late_data_of_the_iteration_before() -> None:
         )
     )
     assert seen(made, 20, lateness="first")["A"] == 12 <= bounds(made).groups["A"].response
-    observed = simulate(made, 20, Choices(lateness="first"), random.Random(0))
-    assert observed.tasks["b"] == 5 <= bounds(made).tasks["b"].end
+    assert bounds(made).tasks["b"].end >= 5
 
 
 def test_data_can_be_there_long_before() -> None:
