@@ -360,6 +360,7 @@ def _refined(
     cut = next((plan for plan in plans if len(plan.stages) > 1), None)
     if cut is None:
         return None
+    problem = problem.of(cut)
     network = problem.networks[cut.task]
     corrected = replace(network, costs=_corrected(problem, network, cut, measured))
     changed = replace(problem, networks={**problem.networks, cut.task: corrected})
@@ -479,7 +480,7 @@ def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[
     )
     yield from _one_at_a_time(problem, design, busiest)
     for plan in design.mapping.networks:
-        network = problem.networks.get(plan.task)
+        network = problem.of(plan).networks.get(plan.task)
         if network is not None and len(plan.stages) > 1:
             yield from _largest_layers(problem, network, plan, busiest)
 

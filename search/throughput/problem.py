@@ -149,6 +149,12 @@ class Problem:
         """All tasks, each with its app."""
         return tuple((app, task) for app in self.apps for task in app.tasks)
 
+    def of(self, plan: NetworkPlan) -> Problem:
+        """The problem that knows the layers of a plan's stages: `default` for a network that stays
+        on ONNX Runtime where another engine was chosen, which does not cut it."""
+        elsewhere = any(stage.engine for stage in plan.stages)
+        return self if self.default is None or elsewhere else self.default
+
     @property
     def cpus(self) -> tuple[str, ...]:
         """All CPU processors of the platform."""
