@@ -13,7 +13,7 @@ import os
 import platform
 import tempfile
 from contextlib import suppress
-from functools import lru_cache
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -50,7 +50,8 @@ class OpenVino(Network):
         self._hint = "bf16" if precision == "bf16" else "f32"
         self._workers = 1
         self._engine = ""
-        #: Requests that no worker uses at the moment: two workers may not use one at once.
+        #: Requests that no worker uses at the moment, each of a model of its own: those of one
+        #: model with one stream run one after the other.
         self._free: List[Any] = []
 
     @property
@@ -67,21 +68,21 @@ class OpenVino(Network):
         self._made = Outputs(self._wanted, self._whole, own=True)
         shapes = tuple((n, self._grouped(p).shape) for n, p in zip(self._names, inputs))
         files = (path,) + tuple(os.path.join(os.path.dirname(path), f) for f in self.external)
-        self._model = compiled(
-            files, self.threads, self._hint, os.path.join(home, "engines"), shapes
-        )
+        folder = os.path.join(home, "engines")
+        self._compiled = partial(compiled, files, self.threads, self._hint, folder, shapes)
+        models = [self._compiled() for _ in range(self._workers)]
         self._engine = "OpenVINO %s, %s" % (_version(), self._hint)
-        self._at = _positions(self._model.inputs, self._names)
-        self._out = _positions(self._model.outputs, self._wanted)
-        self._free = [self._request() for _ in range(self._workers)]
+        self._at = _positions(models[0].inputs, self._names)
+        self._out = _positions(models[0].outputs, self._wanted)
+        self._free = [self._request(model) for model in models]
 
     def _grouped(self, port: Port) -> Port:
         shape = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:]
         return Port(port.name, port.dtype.name, shape)
 
-    def _request(self) -> Any:
+    def _request(self, model: Any) -> Any:
         """A request that has run once: the first inference takes longer."""
-        request = self._model.create_infer_request()
+        request = model.create_infer_request()
         ones = [np.ones(p.shape, p.dtype) for p in map(self._grouped, self._inputs)]
         self._run(request, ones, self._made.arrays(), rehearsal=True)
         self._made.forget()
@@ -109,7 +110,7 @@ class OpenVino(Network):
         try:
             request = self._free.pop()
         except IndexError:
-            request = self._request()
+            request = self._request(self._compiled())
         made = self._made.arrays()
         self._run(request, inputs, made)
         self._free.append(request)
@@ -143,7 +144,6 @@ class OpenVino(Network):
 
     def close(self) -> None:
         self._free = []
-        self._model = None
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -184,9 +184,8 @@ def _last_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
-@lru_cache(maxsize=None)
 def compiled(files: Tuple[str, ...], threads: int, hint: str, folder: str, shapes: Shapes) -> Any:
-    """A compiled model, which instances of one network share; `folder` keeps it between runs.
+    """A compiled model, for one worker; `folder` keeps it between runs.
 
     `hint` is the precision, `bf16` or `f32`. Raises TaskError if OpenVINO does not take the
     network, gives it fewer threads, or computes in another precision.
