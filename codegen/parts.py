@@ -96,15 +96,8 @@ def _sources(app: DeployedApp) -> list[str]:
 
 
 def _last(app: DeployedApp) -> list[str]:
-    """The tasks that end a frame: no other task reads their tokens in the same iteration. Transfers
-    do not count."""
-    inside = set()
-    for c in app.channels:
-        task = next(t for t in app.tasks if t.name == c.source)
-        rates = next(p.rates for p in task.outputs if p.name == c.source_port)
-        if c.source != c.destination and c.delay < sum(rates) * task.firings // len(rates):
-            inside.add(c.source)
-    return [t.name for t in app.tasks if t.name not in inside and t.code.kind != "transfer"]
+    """The tasks that end a frame. Transfers do not count."""
+    return [t.name for t in app.last_tasks if t.code.kind != "transfer"]
 
 
 def _own(app: DeployedApp, where: dict[str, str], machine: str) -> DeployedApp:

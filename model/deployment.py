@@ -122,6 +122,19 @@ class DeployedApp:
     channels: tuple[DeployedChannel, ...]
     paths: tuple[DeployedPath, ...] = ()
 
+    @property
+    def last_tasks(self) -> tuple[DeployedTask, ...]:
+        """Those that end an iteration: no other task reads in it what they make there."""
+        tasks = {task.name: task for task in self.tasks}
+        inside = set()
+        for c in self.channels:
+            task = tasks[c.source]
+            rates = next(p.rates for p in task.outputs if p.name == c.source_port)
+            made = sum(rates) * task.firings // len(rates)
+            if c.source != c.destination and c.delay < made:
+                inside.add(c.source)
+        return tuple(task for task in self.tasks if task.name not in inside)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -877,15 +877,8 @@ def _fed(app: DeployedApp, task: DeployedTask) -> Iterator[tuple[DeployedChannel
 
 
 def _enders(app: DeployedApp) -> list[str]:
-    """The tasks that end a frame: no other task reads in an iteration what they make there."""
-    enders = [t.name for t in app.tasks if _ends(app, t)]
-    return enders or [app.tasks[0].name]
-
-
-def _ends(app: DeployedApp, task: DeployedTask) -> bool:
-    made = {p.name: sum(p.rates) * task.firings // len(p.rates) for p in task.outputs}
-    others = (c for c in app.channels if c.source == task.name != c.destination)
-    return all(c.delay >= made[c.source_port] for c in others)
+    """The tasks that end a frame; the first one where there are none."""
+    return [t.name for t in app.last_tasks] or [app.tasks[0].name]
 
 
 def lossy(deployment: Deployment) -> frozenset[str]:
