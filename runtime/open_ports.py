@@ -339,7 +339,7 @@ class Ends:
         def take() -> Tuple[Any, Optional[int]]:
             waiting = self._waiting[name]
             with self._lock:
-                wait_in_worker(self._filled, decided, lambda: left() or LOOK)
+                wait_in_worker(self._filled, decided, lambda: min(left() or LOOK, LOOK))
                 if self._stopped or self._run.stopping or not waiting:
                     raise StopIteration
                 size = self._begun_batch(name, min(len(waiting), self._most))
