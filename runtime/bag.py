@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 import numpy as np
 
 from .code import Code
-from .ends import Inlet, Outlet
+from .ends import Inlet, Outlet, drop_token
 from .options import Mistake
 from .record import is_recordable, listed, require, topic_of
 from .ros_messages import token_in
@@ -64,7 +64,7 @@ class Bag:
         sources: Dict[str, Task] = {}
         for task in program.tasks:
             if isinstance(task.code, Outlet):
-                task.code.give = task.code.give or _drop
+                task.code.give = task.code.give or drop_token
             if task.is_source and is_recordable(task) and not task.code.alternatives():
                 sources[task.name] = task
                 ports.update(((task.name, k), port) for k, port in enumerate(task.outputs))
@@ -138,10 +138,6 @@ class Bag:
                 "; " + reasons[0] if reasons else "",
             )
         )
-
-
-def _drop(token: Any) -> None:
-    """Nobody is there for what an open end gives."""
 
 
 def _put_in(task: Task, fed: Fed) -> None:
@@ -265,7 +261,7 @@ class _Feed(threading.Thread):
         self._put(end)
 
     def _put(self, found: Any) -> bool:
-        """False when nobody wants it any more."""
+        """False when the program has ended, and reads no more."""
         while not self.over.is_set():
             try:
                 self._ready.put(found, timeout=LOOK)

@@ -102,6 +102,10 @@ class Outlet(Code):
             self.give(inputs[0])
 
 
+def drop_token(token: Any) -> None:
+    """What an `Outlet` gives its tokens to in a program without a caller."""
+
+
 def feed(program: Program) -> None:
     """Let all inlets deliver random tokens without end, the same at every run: what is measured and
     tested needs some.

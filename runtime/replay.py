@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 import numpy as np
 
 from .code import Code
-from .ends import Inlet, Outlet
+from .ends import Inlet, Outlet, drop_token
 from .mailbox import LOOK, Held, Marks
 from .options import Mistake
 from .parameters import give
@@ -84,7 +84,7 @@ class Replay:
         alone: List[str] = []
         for task in self._program.tasks:
             if isinstance(task.code, Outlet):
-                task.code.give = task.code.give or _drop
+                task.code.give = task.code.give or drop_token
             if not task.is_source or not task.outputs or not is_recordable(task):
                 continue
             if task.code.alternatives():
@@ -205,10 +205,6 @@ class Replay:
         if len(differences) > MOST_TOLD:
             lines.append("and %d more channels" % (len(differences) - MOST_TOLD))
         return not differences, lines
-
-
-def _drop(token: Any) -> None:
-    """Nobody is there for what an open end gives."""
 
 
 class Replayed(Code):
