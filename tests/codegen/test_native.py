@@ -31,7 +31,7 @@ from flowc.driver.text.check import prepare
 from builds import HANGS, ROOT
 from limits import next_line
 from native import MISTAKES, found
-from native_compiler import compiler
+from native_compiler import in_a_hurry
 from native_texts import draw
 
 pytestmark = pytest.mark.skipif(
@@ -46,9 +46,7 @@ SEEDS = range(int(os.environ.get("FLOWC_FUZZ", "0")) // 100 or 1)
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
-            patched.setenv(name, value)
+    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
         yield
 
 

@@ -24,7 +24,7 @@ from flowc.profiling.identity import task_hashes
 from flowc.profiling.measure import MeasurementFailed, run_build
 
 from builds import HANGS
-from native_compiler import compiler
+from native_compiler import in_a_hurry
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -71,9 +71,7 @@ SPINS = 300_000
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
-            patched.setenv(name, value)
+    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
         yield
 
 

@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from flowc.codegen.native.files import RUNTIME
 
 #: Seconds for one call.
@@ -32,6 +35,15 @@ for word; do
 done
 exec {compiler} "$@"
 """
+
+
+@contextmanager
+def in_a_hurry(folder: Path) -> Iterator[None]:
+    """All programs in C++ are compiled by it meanwhile."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in compiler(folder).items():
+            patched.setenv(name, value)
+        yield
 
 
 def compiler(folder: Path, flags: str = QUICK) -> dict[str, str]:
