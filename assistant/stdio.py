@@ -21,7 +21,7 @@ STDIN = 0
 
 
 class Input(io.RawIOBase):
-    """Standard input until `end` is called, also while somebody waits for it."""
+    """Standard input until `end` is called, also while a thread waits for it."""
 
     def __init__(self) -> None:
         self._woken, self._wake = os.pipe()

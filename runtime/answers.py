@@ -45,7 +45,7 @@ class Awaited:
         self._running = False
 
     def set_running_or_notify_cancel(self) -> bool:
-        """Its token goes in, unless nobody waits any more."""
+        """Its token goes in, unless the coroutine has been cancelled."""
         self._running = not self.future.cancelled()
         return self._running
 
@@ -79,7 +79,7 @@ def answer(answers: Sequence[Answer]) -> None:
 
 
 def _settle_in(loop: asyncio.AbstractEventLoop, settled: Sequence[_Settled]) -> None:
-    """From any thread; nobody waits for anything in a loop that is closed."""
+    """From any thread. A loop that is closed has no coroutines left that wait."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(_settle, settled)
 

@@ -136,7 +136,7 @@ class OpenVino(Network):
         except Exception as error:
             raise TaskError("OpenVINO refuses a tensor: %s" % _last_line(error)) from error
         try:
-            # Not in a thread of OpenVINO's, whose cores nobody has chosen.
+            # Not in a thread of OpenVINO's, which the pin does not bind.
             request.infer()
         except Exception as error:
             if not rehearsal:  # ones may be no data of this network

@@ -115,7 +115,7 @@ def test_ages_and_reactions_know_when_data_came(links: Path, tmp_path: Path) -> 
     document, _ = reported(links, tmp_path / "r.json", LEFT="T30L8")
     age, reaction = document["apps"]["Plan"]["paths"]
     assert (age["kind"], reaction["kind"]) == ("age", "reaction")
-    # frames that come while nobody looks are overwritten, on a busy machine more of them
+    # frames that come between two looks are overwritten, on a busy machine more of them
     assert age["deadline_misses"] == age["firings"] > reaction["firings"]
     assert 1 <= reaction["firings"] <= 7
     assert age["latency_ms"]["max"] >= 25 - 5  # the period of those who look at it

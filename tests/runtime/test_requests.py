@@ -204,7 +204,7 @@ def test_a_full_batch_waits_for_no_time(plain: Callable[..., Any]) -> None:
 
 
 def test_the_end_completes_a_batch(plain: Callable[..., Any]) -> None:
-    """Nobody waits for requests that cannot come any more."""
+    """The inlet does not wait for requests that cannot come any more."""
     with plain("batch up to 4 within 1000 s") as service:
         asked: list[Future[Any]] = [service.ask(np.float32([n, 0, 0])) for n in (1, 2)]
         service.end()

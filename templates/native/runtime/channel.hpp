@@ -126,7 +126,7 @@ public:
 };
 
 // The same for a task with replicas at one of its ends, or at both: they take turns, each of them
-// has every n-th iteration. Token n of the writers lies at slot n % slots, whoever writes it.
+// has every n-th iteration. Token n of the writers lies at slot n % slots, from any of them.
 //
 // Each writer and each reader says where its next token is, so that tokens are there in order, and
 // room is. A reader has memory of its own for what wraps around.
