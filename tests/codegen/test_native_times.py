@@ -67,6 +67,8 @@ int show(void *state, const int64_t *n, const show_params *p)
 """
 #: The least time of a firing of `spin`, in ns.
 SPINS = 300_000
+#: The period of the app, in ns.
+PERIOD = 10_000_000
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,9 +122,15 @@ def test_map_proves_by_these_times_and_builds_use_it(
     assert answer.path == profiled.with_name("app.host-native.mapping.json")
     (group,) = answer.mapping.groups
     assert group.frames > 10 and group.seen_ns is not None and group.seen_ns >= SPINS
-    assert group.response_ns is not None and group.response_ns >= SPINS
     assert answer.joint is not None and answer.joint.seen is not None
-    assert min(answer.joint.seen.samples["A.spin"]) >= SPINS
+    samples = answer.joint.seen.samples
+    assert min(samples["A.spin"]) >= SPINS
+    if group.response_ns is None:  # a busy machine held a firing up for most of a period
+        profile = json.loads(profiled.with_name("app.host-native.profile.json").read_text())
+        known = sum(entry["wcet_ns"] for entry in profile["entries"])
+        assert known + sum(max(taken) for taken in samples.values()) > PERIOD / 4
+    else:
+        assert group.response_ns >= SPINS
     built = flowc.build(profiled, profiled.parent / "native", native=True)
     assert built.mapping.groups == answer.mapping.groups
     assert built.times == {"A.count": "measured", "A.spin": "measured", "A.show": "measured"}
