@@ -1,17 +1,17 @@
 """What is measured over several apps: the ways from a source to a task, and the marks that tokens
 between apps bear for them.
 
-In: a deployment. Out: the same as `runtime/age.py` finds when a program in Python starts, done when
-the program is built.
+In: a deployment. Out: what `runtime/age.py` finds when a program in Python starts, for programs in
+C++, and for what the parts of a program tell each other (`stamps.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...model.deployment import DeployedApp, DeployedPath, Deployment
-from ..kinds.link import LinkCode
+from ..model.deployment import DeployedApp, DeployedPath, Deployment
+from .kinds.link import LinkCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,16 @@ class EndToEnd:
     path: DeployedPath
     ways: tuple[Way, ...]
 
+    @property
+    def source(self) -> str:
+        """The task whose releases count."""
+        return self.path.source
+
+    @property
+    def oldest(self) -> bool:
+        """Of several ways, do the oldest data count?"""
+        return self.path.kind == "age"
+
 
 @dataclass(frozen=True, slots=True)
 class Marks:
@@ -52,11 +62,18 @@ class Marks:
     of_link: Mapping[str, tuple[Mark, ...]]
 
     @property
+    def ways(self) -> Iterator[tuple[Way, EndToEnd | Mark]]:
+        """All ways, each with what it is for."""
+        for measured in self.measured:
+            yield from ((way, measured) for way in measured.ways)
+        for marks in self.of_link.values():
+            for mark in marks:
+                yield from ((way, mark) for way in mark.ways)
+
+    @property
     def released_by(self) -> frozenset[str]:
         """The tasks whose releases are asked for."""
-        ways = [way for each in self.measured for way in each.ways]
-        ways += [way for marks in self.of_link.values() for mark in marks for way in mark.ways]
-        return frozenset(way.path.source for way in ways if way.mark is None)
+        return frozenset(way.path.source for way, _ in self.ways if way.mark is None)
 
 
 def marks_of(deployment: Deployment) -> Marks:

@@ -27,10 +27,10 @@ from ..kinds.c import CCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
+from ..marks import Marks, Way, marks_of
 from ..names import identifiers
 from ..statements import pace
 from .layout import Array, Layout, Read, Ring, Tokens, Written, layout, tokens_of
-from .marks import Marks, Way, marks_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
 
 if TYPE_CHECKING:
