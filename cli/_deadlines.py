@@ -145,6 +145,8 @@ def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]
         word = ""
         if path.deadline_ns is not None:
             word = "met" if path.met else "too late"
+            if path.met and path.unskipped:
+                word += " if no frame is skipped"
         row = [path.name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
         if ran:
             row += _seen(path, path.firings)
@@ -322,6 +324,7 @@ def _path_as_data(path: PathBound, ran: bool) -> dict[str, Any]:
         "latency_ns": path.latency_ns,
         "deadline_ns": path.deadline_ns,
         "met": path.met,
+        "unskipped": path.unskipped,
     }
     if ran:
         bounds |= {"seen_ns": path.seen_ns, "firings": path.firings, "missed": path.missed}

@@ -122,7 +122,8 @@ class TimedChain:
     """All ways from a source to a task, through the groups of their parts.
 
     `deadline` limits the age of data, or the reaction to an event. Where all sources on the ways
-    are released by the clock of the program, it is `clocked`.
+    are released by the clock of the program, it is `clocked`. `skipping` are the groups on its ways
+    that leave out frames after errors, which bounds do not count.
     """
 
     kind: Literal["age", "reaction"]
@@ -131,6 +132,7 @@ class TimedChain:
     ways: tuple[tuple[TimedPart, ...], ...]
     deadline: Fraction
     clocked: bool = True
+    skipping: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[str, ...]:

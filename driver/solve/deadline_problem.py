@@ -100,17 +100,25 @@ def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
     """The groups with the chains that end in them."""
     by_name = {group.name: group for group in groups}
     live = {app.name for app in valid.system.apps if any(task.live for task in app.tasks)}
+    skipping = {app.name for app in valid.system.apps if _skips(app)}
     made = []
     for app in valid.system.apps:
         chains = []
         for chain in app.chains:
             ways = chain_ways(valid.system.apps, chain.source, chain.sink)
             timed = tuple(tuple(_timed_parts(valid, by_name, way)) for way in ways)
-            clocked = live.isdisjoint(part.group for way in timed for part in way)
             ends = chain.kind, chain.source, chain.sink
-            chains.append(TimedChain(*ends, timed, chain.deadline_ns, clocked))
+            found = TimedChain(*ends, timed, chain.deadline_ns)
+            clocked = live.isdisjoint(found.groups)
+            skips = tuple(name for name in found.groups if name in skipping)
+            chains.append(replace(found, clocked=clocked, skipping=skips))
         made.append(replace(by_name[app.name], chains=tuple(chains)))
     return made
+
+
+def _skips(app: Application) -> bool:
+    """Can an error leave out a frame of an app?"""
+    return any(task.on_error != "stop" for task in app.tasks)
 
 
 def _timed_parts(

@@ -129,7 +129,8 @@ def _path_bounds(
                 path.source, path.sink, _up(path_held.bound), _up(path_held.due), path_held.met
             )
             if path_held.chain is not None:
-                bound = replace(bound, kind=path_held.chain.kind)
+                chain = path_held.chain
+                bound = replace(bound, kind=chain.kind, unskipped=bool(chain.skipping))
             if n < len(latencies):
                 seen_ns, firings, missed = latencies[n]
                 bound = replace(bound, seen_ns=seen_ns, firings=firings, missed=missed)

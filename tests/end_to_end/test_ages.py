@@ -185,6 +185,20 @@ def test_map_bounds_a_reaction(text: Text, arrow: str) -> None:
     assert age["latency_ns"] < reaction["latency_ns"] <= 110_000_000
 
 
+@pytest.mark.parametrize(("task", "kind"), [("Look", "age"), ("Plan", "reaction")])
+def test_a_bound_of_an_age_supposes_that_no_frame_is_skipped(
+    text: Text, task: str, kind: str
+) -> None:
+    flow = text()
+    _, whole, said = bounded(flow, kind)
+    assert whole["met"] and not whole["unskipped"] and "is skipped" not in said
+    begin = f"task {task} {{"
+    flow.write_text(flow.read_text().replace(begin, f"{begin} on error skip"))
+    status, skipped, said = bounded(flow, kind)
+    assert status == 0 and skipped == {**whole, "unskipped": True}
+    assert said.count(" met if no frame is skipped ") == 2
+
+
 def test_an_age_that_may_be_too_large_is_late(text: Text) -> None:
     status, age, shown = bounded(text(due="40 ms"))
     assert status == 1 and not age["met"] and age["latency_ns"] > 40_000_000
