@@ -238,34 +238,45 @@ class Reference:
     def _fire(
         self, name: str, firing: int, produced: Dict[str, Dict[int, List[np.ndarray]]]
     ) -> bool:
+        """Does a firing have its tokens? Then it takes place."""
         inputs, outputs, _ = self._tasks[name]
         if any(len(self._tokens[name, p.name]) < p.rate(firing) for p in inputs):
             return False
         taken = [self._taken(name, port, firing) for port in inputs]
-        arrays: List[Any] = [
-            array for array in taken if not any(array is x for x in (None, NULL, ABSENT))
-        ]
-        missing = len(arrays) < len(taken)
-        stand_in = next((array for array in taken if array is NULL or array is ABSENT), None)
-        self.expected[name].append(None if missing else [apart(a) for a in arrays])
+        missing = any(array is None or _stands_in(array) for array in taken)
+        self.expected[name].append(None if missing else [apart(array) for array in taken])
         failed = not missing and firing in self._skipped.get(name, ())
         if failed:
             self.failed.setdefault(name, set()).add(firing)
         if not outputs:
             return True
-        results: Any = [None] * len(outputs)
-        if not missing and (inputs or not failed):
-            results = self._results(name, firing, arrays, produced, failed)
-        for port, value in zip(outputs, results):
-            for reader in self._readers.get((name, port.name), ()):
-                absent = stand_in is not None and port.count
-                tokens: Any = [ABSENT if absent else stand_in] * port.rate(firing)
-                if not (missing or failed):
-                    block = port.accept(value, firing)
-                    tokens = [np.array(one) for one in (block if port.stacked else [block])]
-                    tokens += [NULL] * (port.rate(firing) - len(tokens) if port.count else 0)
-                self._tokens[reader].extend(tokens)
+        if failed and inputs:
+            self._fail(name, firing, taken)
+        if missing or failed:
+            self._leave_out(name, firing, next(filter(_stands_in, taken), None))
+        else:
+            self._write(name, firing, self._results(name, firing, taken, produced))
         return True
+
+    def _write(self, name: str, firing: int, results: Any) -> None:
+        """The results go to the readers."""
+        for port, value in zip(self._tasks[name][1], results):
+            rate = port.rate(firing)
+            for reader in self._readers.get((name, port.name), ()):
+                block = port.accept(value, firing)
+                tokens: List[Any]
+                tokens = [np.array(one) for one in (block if port.stacked else [block])]
+                if port.count:
+                    tokens += [NULL] * (rate - len(tokens))
+                self._tokens[reader].extend(tokens)
+
+    def _leave_out(self, name: str, firing: int, stand_in: Any) -> None:
+        """Readers get this instead of results, None where a frame is skipped."""
+        for port in self._tasks[name][1]:
+            absent = stand_in is not None and port.count
+            tokens: List[Any] = [ABSENT if absent else stand_in] * port.rate(firing)
+            for reader in self._readers.get((name, port.name), ()):
+                self._tokens[reader] += tokens
 
     def _taken(self, name: str, port: Port, firing: int) -> Optional[Any]:
         """What a firing takes through an input; None where a token is missing, NULL where it does
@@ -295,29 +306,39 @@ class Reference:
         self,
         name: str,
         firing: int,
-        arrays: List[np.ndarray],
+        arrays: List[Any],
         produced: Dict[str, Dict[int, List[np.ndarray]]],
-        failed: bool,
     ) -> Any:
-        """What the firing returns; nothing where it has failed: it is tried all the same, for its
-        state."""
+        """What the firing returns."""
         inputs, outputs, code = self._tasks[name]
         if not inputs:
             return produced[name][firing]
-        for given in arrays:
-            for array in given if isinstance(given, list) else [given]:
-                array.setflags(write=False)
-        if not failed:
-            made = split_outputs(code.fire(arrays, firing), outputs)
-            mine = produced.get(name, {}).get(firing) if name in self.noise else None
-            if mine is None:
-                return made
-            self.noise[name].add(made, mine)
-            return mine
+        _protect(arrays)
+        made = split_outputs(code.fire(arrays, firing), outputs)
+        mine = produced.get(name, {}).get(firing) if name in self.noise else None
+        if mine is None:
+            return made
+        self.noise[name].add(made, mine)
+        return mine
+
+    def _fail(self, name: str, firing: int, arrays: List[Any]) -> None:
+        """Try a firing that has failed in the program: only what it does to the state is wanted."""
+        inputs, outputs, code = self._tasks[name]
+        _protect(arrays)
         with suppress(Exception):
-            # as in the program, which has told it: only what it does to the state is wanted
             code.fire(arrays, firing)
         if name in self._anew:
             code.close()
             code.open(self._home, inputs, outputs)
-        return [None] * len(outputs)
+
+
+def _stands_in(array: Any) -> bool:
+    """Does it stand for a token that was not written?"""
+    return array is NULL or array is ABSENT
+
+
+def _protect(arrays: List[Any]) -> None:
+    """Let a task not change what it is given."""
+    for given in arrays:
+        for array in given if isinstance(given, list) else [given]:
+            array.setflags(write=False)
