@@ -383,6 +383,8 @@ def _placed(
     known: KnownTimes,
     server: Server | None = None,
 ) -> BackgroundApp:
+    """An app without a period where it is placed. Raises Errors where apps with periods wait for a
+    task without a time."""
     places = {task.name: placement[task.name] for task in app.tasks}
     platform = problem.platform
     longest: dict[str, int] = {}
@@ -390,23 +392,20 @@ def _placed(
     processors = dict.fromkeys(p for place in places.values() for p in place.processors)
     for processor in processors:
         pool = platform.pool_of(processor)
-        here = [task for task, place in places.items() if processor in place.processors]
-        if pool.kind == "cpu" and server is not None:
-            for task in here:
-                longest[task] = _longest(app, task, pool.kind, known)
-            sub_task = max(longest[task] for task in here)
-            workers.append(TimedBackground(processor, sub_task, server, app.name))
-            continue
-        if pool.scheduler != "fifo":
+        its_server = server if pool.kind == "cpu" else None
+        if its_server is None and pool.scheduler != "fifo":
+            # whatever it does is preempted
             workers.append(TimedBackground(processor))
             continue
-        for task in here:
-            longest[task] = _longest(app, task, pool.kind, known)
-        sub_task = max(longest[task] for task in here)
-        # one worker, but where parts of it wait for themselves
-        threads = max(places[task].streams for task in here)
-        threads *= len(here) if waits_outside(app) else 1
-        workers += [TimedBackground(processor, sub_task)] * threads
+        here = [task for task, place in places.items() if processor in place.processors]
+        times = {task: _longest(app, task, pool.kind, known) for task in here}
+        longest |= times
+        sub_task = max(times.values())
+        if its_server is not None:
+            workers.append(TimedBackground(processor, sub_task, its_server, app.name))
+        else:
+            threads = _threads(app, [places[task] for task in here])
+            workers += [TimedBackground(processor, sub_task)] * threads
     networks = [task.name for task in app.tasks if task.network is not None]
     return BackgroundApp(
         app.name,
@@ -417,6 +416,13 @@ def _placed(
         max(waits[p] for p in processors),
         holding=tuple(t.name for t in app.tasks if _holds(t, places[t.name], platform)),
     )
+
+
+def _threads(app: Application, here: Sequence[Placement]) -> int:
+    """How many threads of an app queue for a processor: one worker, but where parts of it wait for
+    themselves."""
+    each = len(here) if waits_outside(app) else 1
+    return each * max(place.streams for place in here)
 
 
 def _holds(task: Task, place: Placement, platform: Platform) -> bool:
