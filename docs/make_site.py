@@ -78,6 +78,7 @@ PAGES: dict[str, list[str]] = {
     ],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
     "Understand": [
+        "docs/beside.md",
         "docs/performance.md",
         "docs/published.md",
         "docs/stability.md",
