@@ -55,6 +55,26 @@ def test_the_film_is_of_the_example_as_it_is() -> None:
     assert recorded["path"]["max_ns"] < recorded["path"]["bound_ns"]
 
 
+def test_every_anchor_is_a_heading() -> None:
+    """As GitHub calls headings: the second of one name is `name-1`."""
+
+    def anchors(page: Path) -> set[str]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        names = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        slugs = [re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in names]
+        return {*slugs, *(f"{slug}-{n}" for slug in slugs for n in range(1, slugs.count(slug)))}
+
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
+    headings = {page: anchors(page) for page in pages}
+    lost = [
+        f"{page.relative_to(ROOT)}: {link}#{anchor}"
+        for page in pages
+        for link, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text())
+        if anchor not in headings[(page.parent / link).resolve() if link else page]
+    ]
+    assert not lost
+
+
 def test_readme_is_one_screen() -> None:
     """Words as `wc -w` counts them."""
     assert len((ROOT / "README.md").read_text().split()) <= 700
