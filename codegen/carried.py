@@ -17,6 +17,8 @@ from pathlib import Path
 from ..runtime import FACES
 
 RUNTIME = Path(__file__).resolve().parent.parent / "runtime"
+#: The license of flowc, which its runtime keeps wherever it is copied to.
+LICENSE = RUNTIME / "LICENSE"
 #: A row of the table of names in `__init__.py`, or a line of its stub: a module, and its names.
 _ROW = re.compile(r'^(?:    "|from \.)(\w+)(?:": \(.*\),| import .*)\n', re.MULTILINE)
 _FROM_RUNTIME = re.compile(r"^from flowc\.runtime\.", re.MULTILINE)
@@ -42,6 +44,7 @@ def carried(
     files = {f"runtime/{module}.py": (RUNTIME / f"{module}.py").read_bytes() for module in found}
     for name in ("__init__.py", "__init__.pyi"):
         files[f"runtime/{name}"] = _naming((RUNTIME / name).read_text(), found).encode()
+    files["runtime/LICENSE"] = LICENSE.read_bytes()
     files |= {f"runtime/{module}.py": text.encode() for module, text in texts.items()}
     return dict(sorted(files.items()))
 

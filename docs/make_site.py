@@ -22,44 +22,66 @@ ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]*)((?:#[^)\s]*)?)(?=\))")
 LINKED = re.compile(r"\[([^]]*)\]\([^)]*\)")
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
-#: The pages, in the order of the table of contents, of folders all; what is not among them comes
+#: The pages by what a reader wants, in the order of the table of contents, of folders all; what is not among them comes
 #: behind them.
 PAGES: dict[str, list[str]] = {
-    "Tutorial": [
-        f"docs/tutorial/{p}.md"
-        for p in ("README", "camera", "deadline", "networks", "memory", "jetson", "found", "native")
+    "Learn": [
+        *(
+            f"docs/tutorial/{p}.md"
+            for p in (
+                "README",
+                "camera",
+                "deadline",
+                "networks",
+                "memory",
+                "jetson",
+                "found",
+                "native",
+            )
+        ),
+        "docs/gallery.md",
     ],
-    "Texts": [
+    "Do": [
         f"docs/{p}.md"
         for p in (
-            "language",
-            "networks",
             "tasks",
+            "networks",
+            "mapping",
+            "memory",
             "scenarios",
-            "matrix",
-            "diagnostics",
+            "report",
+            "native",
+            "gpu",
+            "boards",
+            "machines",
+            "robots",
+            "embedding",
+            "external",
+            "fmu",
             "editor",
             "assistants",
         )
     ],
-    "Steps": [
-        "docs/analysis.md",
-        "docs/mapping.md",
-        "docs/program.md",
-        "docs/report.md",
-        "docs/memory.md",
-    ],
-    "Targets": [
+    "Look up": [
         f"docs/{p}.md"
-        for p in ("native", "gpu", "boards", "machines", "robots", "embedding", "external", "fmu")
+        for p in (
+            "questions",
+            "verbs",
+            "language",
+            "analysis",
+            "program",
+            "matrix",
+            "diagnostics",
+            "json",
+            "glossary",
+        )
     ],
     "Other tools": ["docs/hopes.md", "docs/jedi.md", "docs/preesm.md", "docs/darknet.md"],
-    "Reference": [
-        "docs/json.md",
-        "docs/stability.md",
-        "docs/glossary.md",
+    "Understand": [
+        "docs/beside.md",
         "docs/performance.md",
         "docs/published.md",
+        "docs/stability.md",
         "CHANGELOG.md",
     ],
     "Examples": ["examples"],

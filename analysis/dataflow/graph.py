@@ -10,7 +10,7 @@ every analysis sees one kind of thing: edges.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,6 +19,7 @@ from math import gcd, lcm
 from typing import Literal, TypeVar
 
 from ...model.application import Application
+from .contracted import strongly_connected
 
 T = TypeVar("T")
 Kind = Literal["data", "space", "serial"]
@@ -194,50 +195,12 @@ def condensed(nodes: int, arrows: Iterable[tuple[int, int]]) -> tuple[list[int],
         sorter.prepare()
         components = [[n] for n in range(nodes)]
     except CycleError:
-        components = sorted(sorted(c) for c in _strongly_connected(nodes, between))
+        components = sorted(sorted(c) for c in strongly_connected(nodes, between))
     home = [0] * nodes
     for i, members in enumerate(components):
         for n in members:
             home[n] = i
     return home, components
-
-
-def _strongly_connected(nodes: int, arrows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
-    """Strongly connected components (Tarjan 1972, without recursion).
-
-    networkx has this as well, but takes half as long to import as a small text takes to check.
-    """
-    after: list[list[int]] = [[] for _ in range(nodes)]
-    for a, b in arrows:
-        after[a].append(b)
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    done: set[int] = set()
-    for root in range(nodes):
-        if root in number:
-            continue
-        path = [(root, iter(after[root]))]
-        while path:
-            node, rest = path[-1]
-            if node not in number:
-                number[node] = low[node] = len(number)
-                stack.append(node)
-            child = next((b for b in rest if b not in done), None)
-            if child is None:
-                path.pop()
-                if path:
-                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
-                if low[node] == number[node]:
-                    component = [stack.pop()]
-                    while component[-1] != node:
-                        component.append(stack.pop())
-                    done.update(component)
-                    yield component
-            elif child in number:
-                low[node] = min(low[node], number[child])
-            else:
-                path.append((child, iter(after[child])))
 
 
 def cyclic_parts(graph: Graph) -> list[GraphPart]:

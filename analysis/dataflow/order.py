@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import networkx as nx
-
 from ...model.application import Application, Channel, Port
+from .contracted import contracted
 
 Time = int | float | Fraction
 
@@ -44,14 +43,6 @@ class TooLong(Exception):
     """The iteration has more firings than are simulated; the message says how many."""
 
 
-def task_graph(app: Application) -> nx.DiGraph[str]:
-    """Tasks and who feeds whom, whatever the rates."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(t.name for t in app.tasks)
-    graph.add_edges_from((c.source, c.destination) for c in app.channels)
-    return graph
-
-
 def levels(app: Application) -> dict[str, int]:
     """Topological depth of every task, with cycles contracted: sources are 0."""
     return depths((t.name for t in app.tasks), ((c.source, c.destination) for c in app.channels))
@@ -59,11 +50,11 @@ def levels(app: Application) -> dict[str, int]:
 
 def depths(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Topological depth of every task, with cycles contracted: sources are 0."""
-    condensed = _contracted(names, arrows)
-    depth: dict[int, int] = {}
-    for component in nx.topological_sort(condensed):
-        depth[component] = max((depth[p] + 1 for p in condensed.predecessors(component)), default=0)
-    return {name: depth[i] for name, i in condensed.graph["mapping"].items()}
+    graph = contracted(names, arrows)
+    depth: list[int] = []
+    for before in graph.before:
+        depth.append(max((depth[i] + 1 for i in before), default=0))
+    return {name: depth[i] for name, i in graph.home.items()}
 
 
 def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> dict[str, Time]:
@@ -74,33 +65,29 @@ def work_ahead(work: Mapping[str, Time], arrows: Iterable[tuple[str, str]]) -> d
     way goes first do not let what an iteration's end waits for wait for other things (Hu's levels,
     as in list scheduling).
     """
-    condensed = _contracted(work, arrows)
-    component = condensed.graph["mapping"]
-    ahead: dict[int, Time] = dict.fromkeys(condensed, 0)
+    graph = contracted(work, arrows)
+    own: list[Time] = [0] * len(graph.components)
     for name, time in work.items():
-        ahead[component[name]] += time
-    for c in reversed(list(nx.topological_sort(condensed))):
-        ahead[c] += max((ahead[after] for after in condensed.successors(c)), default=0)
-    return {name: ahead[c] for name, c in component.items()}
-
-
-def _contracted(names: Iterable[str], arrows: Iterable[tuple[str, str]]) -> nx.DiGraph[int]:
-    """The graph of its strongly connected components; `graph["mapping"]` has the component of each
-    task."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(names)
-    graph.add_edges_from(arrows)
-    return nx.condensation(graph)
+        own[graph.home[name]] += time
+    behind: list[Time] = [0] * len(graph.components)
+    for i in reversed(range(len(graph.components))):
+        for before in graph.before[i]:
+            behind[before] = max(behind[before], own[i] + behind[i])
+    return {name: own[i] + behind[i] for name, i in graph.home.items()}
 
 
 def components(app: Application) -> list[frozenset[str]]:
-    """Strongly connected components that hold a cycle (self-loops included)."""
-    graph = task_graph(app)
-    cyclic = []
-    for component in nx.strongly_connected_components(graph):
-        if len(component) > 1 or any(graph.has_edge(name, name) for name in component):
-            cyclic.append(frozenset(component))
-    return cyclic
+    """Strongly connected components that hold a cycle (self-loops included), each after all that it
+    leads to."""
+    arrows = {(c.source, c.destination) for c in app.channels}
+    graph = contracted(
+        (t.name for t in app.tasks), ((c.source, c.destination) for c in app.channels)
+    )
+    return [
+        component
+        for component in reversed(graph.components)
+        if len(component) > 1 or any((name, name) in arrows for name in component)
+    ]
 
 
 def iteration_order(

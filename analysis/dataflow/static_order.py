@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
 
-import networkx as nx
-
 from ...model.application import Application
+from .contracted import contracted
 from .dependence import arrivals
-from .order import Time, components, iteration_order, task_graph, work_ahead
+from .order import Time, components, iteration_order, work_ahead
 
 #: A round of several periodic apps has at most this many iterations in total; longer hyperperiods
 #: have no round.
@@ -167,18 +166,20 @@ def _stages(
 ) -> dict[str, int]:
     if not pipelined:
         return {t.name: 0 for t in app.tasks}
-    condensed = nx.condensation(task_graph(app))
-    component = condensed.graph["mapping"]
-    before: dict[int, list[tuple[int, int]]] = {c: [] for c in condensed}
+    graph = contracted(
+        (t.name for t in app.tasks), ((c.source, c.destination) for c in app.channels)
+    )
+    lags: list[dict[int, int]] = [{} for _ in graph.components]
     for c in app.channels:
-        a, b = component[c.source], component[c.destination]
+        a, b = graph.home[c.source], graph.home[c.destination]
         if a != b:
             crosses = placement[c.source] != placement[c.destination]
-            before[b].append((a, len(placement[c.source]) if crosses else 0))
-    stage: dict[int, int] = {}
-    for b in nx.topological_sort(condensed):
-        stage[b] = max((stage[a] + lag for a, lag in before[b]), default=0)
-    return {name: stage[c] for name, c in component.items()}
+            lag = len(placement[c.source]) if crosses else 0
+            lags[b][a] = max(lags[b].get(a, 0), lag)
+    stage: list[int] = []
+    for before in lags:
+        stage.append(max((stage[a] + lag for a, lag in before.items()), default=0))
+    return {name: stage[i] for name, i in graph.home.items()}
 
 
 def _sequence(

@@ -14,6 +14,7 @@ from pathlib import Path
 from ...model.deployment import Deployment
 from ...templates import __file__ as TEMPLATES
 from .. import c_text
+from ..carried import LICENSE
 from ..deploy import Deployed
 from ..emit import readme
 from ..in_c import compile_command, is_cpp, shell_word
@@ -41,6 +42,7 @@ def native_files(deployed: Deployed) -> Plan:
         if file.stem == "network" and not networks:
             continue
         plan[f"native/{file.name}"] = file.read_bytes()
+    plan["native/LICENSE"] = LICENSE.read_bytes()
     sources = []
     for source in symbols.sources:
         sources.append(
@@ -55,6 +57,7 @@ def native_files(deployed: Deployed) -> Plan:
     library = onnxruntime_library() if networks else None
     if library is not None:
         plan[LIBRARY] = library
+        plan |= {f"lib/onnxruntime/{text.name}": text.read_bytes() for text in _licenses(library)}
     link = " ".join(
         [
             "${CXX:-g++}",
@@ -93,6 +96,12 @@ def onnxruntime_library() -> Path | None:
         for file in sorted(Path(folder, "capi").glob("libonnxruntime.so.*")):
             return file
     return None
+
+
+def _licenses(library: Path) -> list[Path]:
+    """The texts that the package of ONNX Runtime has about its license and those of its parts."""
+    texts = (library.parent.parent / name for name in ("LICENSE", "ThirdPartyNotices.txt"))
+    return [text for text in texts if text.is_file()]
 
 
 def _object(source: str) -> str:

@@ -15,7 +15,7 @@ from itertools import accumulate, chain, combinations, product
 
 import networkx as nx
 
-from ...analysis.dataflow.order import components, levels, task_graph
+from ...analysis.dataflow.order import components, levels
 from ...model.application import Application, Task
 from ...model.mapping import Mapping
 from ...model.mapping import Placement as Placed
@@ -242,7 +242,7 @@ def _before_pins(problem: Problem) -> set[str]:
     """The tasks from which a path leads to a task with a pin."""
     before: set[str] = set()
     for app in problem.apps:
-        graph = task_graph(app)
+        graph = nx.DiGraph((c.source, c.destination) for c in app.channels)
         for pinned in problem.pins:
             if pinned in graph:
                 before |= nx.ancestors(graph, pinned)

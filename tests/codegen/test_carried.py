@@ -13,7 +13,7 @@ import pytest
 from flowc.codegen.carried import RUNTIME, carried
 from flowc.runtime import FACES
 
-from builds import HANGS, Write, build
+from builds import HANGS, ROOT, Write, build
 
 TASKS = "def make(): return 1\ndef same(x): return x\ndef take(x): pass\n"
 DECLARED = """
@@ -45,6 +45,10 @@ def imported(out: Path, *words: str) -> set[str]:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return set(re.findall(r"\| +(?:\w+\.)?runtime\.(\w+)$", done.stderr, re.MULTILINE))
+
+
+def test_the_license_goes_with_the_runtime() -> None:
+    assert carried(())["runtime/LICENSE"] == (ROOT / "LICENSE").read_bytes()
 
 
 @pytest.mark.parametrize("text", [PLAIN, STATES, LINKED], ids=["plain", "states", "linked"])

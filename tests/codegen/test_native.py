@@ -101,6 +101,14 @@ def test_main_cpp_is_as_expected() -> None:
     assert native_files(deployed)["main.cpp"] == made
 
 
+def test_texts_of_licenses_go_with_the_program() -> None:
+    valid = prepare(ROOT / "examples" / "spotter" / "native.flow").require()
+    _, deployed, _, _ = deployment(valid, None, measure=False)
+    plan = native_files(deployed)
+    assert plan["native/LICENSE"] == (ROOT / "LICENSE").read_bytes()
+    assert {"lib/onnxruntime/LICENSE", "lib/onnxruntime/ThirdPartyNotices.txt"} <= set(plan)
+
+
 @pytest.fixture(scope="module", params=SEEDS)
 def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The build of a random text, which agrees with the sequential reference."""

@@ -25,7 +25,8 @@ def flowc(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol", "drone"]
+    "name",
+    ["hello", "digits", "twins", "detect", "spotter", "robot", "patrol", "drone", "tracker"],
 )
 def test_an_example_checks_and_passes_its_harness(
     examples: Path, tmp_path: Path, name: str
@@ -42,6 +43,14 @@ def test_digits_are_read(examples: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     right, of = map(int, re.search(r"read (\d+) of (\d+) digits right", done.stdout).groups())  # type: ignore[union-attr]
     assert of == 1000 and right >= 970
+
+
+def test_tracks_follow_what_the_detector_finds(examples: Path, tmp_path: Path) -> None:
+    text = str(examples / "tracker" / "tracker.flow")
+    done = flowc("run", text, "--frames", "60", "--full-speed", "--no-measure", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (off,) = map(float, re.findall(r"tracks are ([\d.]+) pixels off", done.stdout))
+    assert off < 2
 
 
 #: Tensors of superres that stay whole between bands of rows.

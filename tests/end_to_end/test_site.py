@@ -3,6 +3,7 @@ somewhere."""
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from builds import ROOT
 
 SITE = runpy.run_path(str(ROOT / "docs" / "make_site.py"))
+FILM = runpy.run_path(str(ROOT / "docs" / "make_film.py"))
 
 
 def test_every_page_is_listed_and_every_link_leads_somewhere(tmp_path: Path) -> None:
@@ -24,7 +26,7 @@ def test_every_page_is_listed_and_every_link_leads_somewhere(tmp_path: Path) -> 
         name = str(page.relative_to(ROOT))
         assert listed.count(f'"{name}"') == 1
         assert (tmp_path / name).is_file()
-    assert "](examples/hello/README.md)" in (tmp_path / "README.md").read_text()
+    assert "](examples/tracker/README.md)" in (tmp_path / "README.md").read_text()
     assert "(#report_1)" in (tmp_path / "docs/json.md").read_text()
 
 
@@ -42,7 +44,40 @@ def test_the_list_for_language_models_has_every_page_with_a_sentence() -> None:
         "`flowc report APP.flow` writes one page about an application, with predicted, proved and"
         " measured results side by side."
     )
-    assert told.index("## Texts") < told.index("docs/language.md") < told.index("## Optional")
+    assert told.index("## Learn") < told.index("docs/language.md") < told.index("## Optional")
+
+
+def test_the_film_is_of_the_example_as_it_is() -> None:
+    recorded = json.loads((ROOT / "docs" / "film.json").read_text())
+    assert recorded["text"] == FILM["digest"](), "run `python docs/make_film.py --record`"
+    film = (ROOT / "docs" / "film.svg").read_text()
+    assert film == FILM["draw"](recorded), "run `python docs/make_film.py`"
+    assert recorded["path"]["max_ns"] < recorded["path"]["bound_ns"]
+
+
+def test_every_anchor_is_a_heading() -> None:
+    """As GitHub calls headings: the second of one name is `name-1`."""
+
+    def anchors(page: Path) -> set[str]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        names = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        slugs = [re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in names]
+        return {*slugs, *(f"{slug}-{n}" for slug in slugs for n in range(1, slugs.count(slug)))}
+
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
+    headings = {page: anchors(page) for page in pages}
+    lost = [
+        f"{page.relative_to(ROOT)}: {link}#{anchor}"
+        for page in pages
+        for link, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text())
+        if anchor not in headings[(page.parent / link).resolve() if link else page]
+    ]
+    assert not lost
+
+
+def test_readme_is_one_screen() -> None:
+    """Words as `wc -w` counts them."""
+    assert len((ROOT / "README.md").read_text().split()) <= 700
 
 
 def test_a_page_without_a_sentence_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
