@@ -46,9 +46,9 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
 
     class Noted(Chain):
-        def __init__(self, *given: object) -> None:
-            super().__init__(*given)  # type: ignore[arg-type]
-            made.append(len(self.firings))
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            made.append(len(options["steps"]))
 
     monkeypatch.setattr(rounds, "Chain", Noted)
     return made
