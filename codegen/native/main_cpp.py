@@ -855,7 +855,11 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
     if worker.fixed_priority is not None:
         own, priority = worker.fixed_priority
         return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
-    return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
+    asked = worker.reservation
+    if asked is None:
+        return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
+    reserved = f"{asked.work_ns}, {{{_exact(asked.period_ns)}}}, {asked.due_ns}"
+    return f"{{flow::Scheduling::ORDINARY, {core}, 0, {reserved}}}"
 
 
 def lossy(deployment: Deployment) -> frozenset[str]:
