@@ -62,6 +62,10 @@ class _Function:
         #: What is bound before the rounds begin: expressions by variable.
         self._bound: dict[str, str] = {}
         self._last = self._last_uses()
+        #: Blocks by the position of their last readers.
+        self._go: dict[int, list[str]] = {}
+        for block, position in self._last.items():
+            self._go.setdefault(position, []).append(self._names.block(block))
         self._chains = self._find_chains()
 
     # -- what is worked out first ------------------------------------------------------------------
@@ -600,7 +604,7 @@ class _Function:
 
     def _gone(self, positions: range) -> list[str]:
         """Blocks whose last reader is there."""
-        gone = [self._names.block(b) for b, position in self._last.items() if position in positions]
+        gone = [name for position in positions for name in self._go.get(position, ())]
         return [f"{' = '.join(gone)} = None"] if gone else []
 
     def _ended(self, firing: Firing) -> list[str]:
