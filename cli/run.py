@@ -43,6 +43,13 @@ def run(
             help="With `--target native`: threads under SCHED_FIFO, on a core each; locked memory.",
         ),
     ] = False,
+    reserve: Annotated[
+        bool,
+        typer.Option(
+            "--reserve",
+            help="The same, under SCHED_DEADLINE where the text has a `wcet` for all tasks.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Build if needed, then run the program. It ends with its stream, or by Ctrl-C.
@@ -52,7 +59,10 @@ def run(
     from ..driver.execute.run import RunListener
     from ..driver.execute.run import run as driver_run
 
-    _require_possible(options, place, live, machines, real_time)
+    _require_possible(options, place, live, machines)
+    if not place.native and (real_time or reserve):
+        hint = "--real-time" if real_time else "--reserve"
+        raise typer.BadParameter("it is for programs in C++", param_hint=hint)
     shown = _live() if live else nullcontext()
     with place.host as host, shown as tables:
         listener = RunListener(
@@ -71,6 +81,7 @@ def run(
             host=host,
             machines=machines,
             real_time=real_time,
+            reserve=reserve,
             document=as_json,
             listener=listener,
             **asked,
@@ -87,7 +98,7 @@ def run(
 
 
 def _require_possible(
-    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None, real_time: bool
+    options: RunOptions, place: BuildPlace, live: bool, machines: Path | None
 ) -> None:
     """Raises BadParameter for options that do not go together."""
     wrong = mistake(options)
@@ -99,8 +110,6 @@ def _require_possible(
         python = next(_for_python(options, place, live, machines), None)
         if python is not None:
             raise typer.BadParameter("it is for programs in Python", param_hint=python)
-    elif real_time:
-        raise typer.BadParameter("it is for programs in C++", param_hint="--real-time")
     if machines is None:
         return
     alone = next(_for_one_machine(options, place, live), None)

@@ -26,11 +26,13 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
+from ..model.times import times_of
 from ..targets.inference import engine_for
 from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
 from .memory import planned
 from .parts import split
+from .reservations import reservation
 from .sources import CTask, Plan, Sources
 
 
@@ -170,15 +172,21 @@ def deploy(
         )
         for app in system.apps
     )
+    app_of = {task.name: app for app in system.apps for task in app.tasks}
+    stated = times_of(system, platform)
+    workers = tuple(
+        replace(worker, reservation=reservation(worker, app_of, stated))
+        for worker in threads.workers
+    )
     whole = Deployment(
         system.stem,
         Path(system.path).name,
         platform.name,
         mapping.search,
         apps,
-        threads.workers,
+        workers,
         platform.tensorrt,
-        planned(apps, threads.workers),
+        planned(apps, workers),
     )
     parts = {}
     for machine, part in split(whole, platform):

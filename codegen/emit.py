@@ -22,6 +22,7 @@ from .libraries import Library, distinct
 from .main_text import main_text, words_of
 from .names import identifiers
 from .printing import printing
+from .rounds.files import written_rounds
 from .sources import CTask, Plan
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def _whole(deployed: Deployed, *, recorded: bool = False) -> Plan:
     deployment = deployed.deployment
     plan: Plan = dict(deployed.files)
     needs = _needs(deployment)
-    plan["main.py"] = main_text(jinja, deployment, needs)
+    rounds = written_rounds(deployment)
+    plan["main.py"] = main_text(jinja, deployment, needs, rounds.names)
+    plan |= rounds.files
     package = jinja.get_template("python/__init__.py.j2").render(
         deployment=deployment, ends=_ends(deployment)
     )

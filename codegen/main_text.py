@@ -6,6 +6,7 @@ decisions are made here, for programs with states in `main_with_states`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.deployment import (
@@ -41,19 +42,23 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def main_text(jinja: Environment, deployment: Deployment, needs: str) -> bytes:
-    """The text, with the libraries that it `needs` in words."""
+def main_text(
+    jinja: Environment, deployment: Deployment, needs: str, rounds: Sequence[str]
+) -> bytes:
+    """The text, with the libraries that it `needs` in words, and for each worker the name of the
+    function of its `rounds` (empty: it has none)."""
     words = words_of(deployment)
     if deployment.scenario is not None:
-        return main_with_states(jinja, deployment, deployment.scenario, needs, words)
+        return main_with_states(jinja, deployment, deployment.scenario, needs, words, rounds)
     app_ids, task_ids = _identifiers(deployment)
     workers = [
         {
             "processor": worker.processor,
             "order": [entry_text(entry, task_ids[entry.task]) for entry in worker.order],
             "scheduling": scheduling(worker),
+            "rounds": written,
         }
-        for worker in deployment.processors
+        for worker, written in zip(deployment.processors, rounds, strict=True)
     ]
     part = deployment.part
     ends = [

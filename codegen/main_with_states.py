@@ -7,7 +7,7 @@ states; apps, channels and processors are made for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.deployment import DeployedScenario, DeployedState, DeployedTransition, Deployment
@@ -25,8 +25,11 @@ def main_with_states(
     scenario: DeployedScenario,
     needs: str,
     words: Sequence[str],
+    rounds: Sequence[str],
 ) -> bytes:
-    """The text, with the libraries that it `needs` in words, and the `words` of the runtime."""
+    """The text, with the libraries that it `needs` in words, the `words` of the runtime, and for
+    each worker of all states the name of the function of its `rounds`."""
+    written = iter(rounds)
     layouts = layouts_of(scenario)
     apps = list(dict.fromkeys(a.name for a in deployment.every_app))
     ids = identifiers([*(f"app {n}" for n in apps), *apps], OWN)
@@ -40,7 +43,7 @@ def main_with_states(
             "call": _state(state, state.name == scenario.initial),
         }
         if state.like is None:
-            text |= _contents(layout_of[state.name], functions, ids)
+            text |= _contents(layout_of[state.name], functions, ids, written)
         states.append(text)
     text_of_main = jinja.get_template("python/main_with_states.py.j2").render(
         deployment=deployment,
@@ -73,9 +76,13 @@ def _state(state: DeployedState, initial: bool) -> str:
 
 
 def _contents(
-    layout: FunctionLayout, functions: Mapping[str, AppFunction], ids: Mapping[str, str]
+    layout: FunctionLayout,
+    functions: Mapping[str, AppFunction],
+    ids: Mapping[str, str],
+    rounds: Iterator[str],
 ) -> dict[str, Any]:
-    """The alternatives, the apps and the processors of a state."""
+    """The alternatives, the apps and the processors of a state; `rounds` are those of its workers
+    and of the states behind it."""
     tasks = {}
     for app in layout.state.apps:
         for task in app.tasks:
@@ -94,6 +101,7 @@ def _contents(
                     "processor": worker.processor,
                     "order": order,
                     "scheduling": scheduling(worker),
+                    "rounds": next(rounds),
                 }
             )
     return {

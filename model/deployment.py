@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Literal, Protocol
 
 from .application import OnError
+from .reservation import Reservation
 from .scenario import ChangeProtocol
 from .server import Server
 
@@ -153,7 +154,8 @@ class DeployedWorker:
     """One thread of a processor. `fixed_priority` is (core, priority) under that scheduler.
 
     A thread in the `background` runs below all others, and has the priority 0 on its core. One of
-    an app with a share is above all others, as long as the budget of its `server` lasts.
+    an app with a share is above all others, as long as the budget of its `server` lasts. A
+    `reservation` is what one may ask for whose work the text bounds.
     """
 
     processor: str
@@ -162,6 +164,7 @@ class DeployedWorker:
     fixed_priority: tuple[int, int] | None
     background: bool = False
     server: Server | None = None
+    reservation: Reservation | None = None
 
     @property
     def paced(self) -> bool:
@@ -375,10 +378,11 @@ class Deployment:
             del document["part"]
         for workers in (document, *(document.get("scenario") or {}).get("states", ())):
             for worker in workers["processors"]:
-                if worker["server"] is None:
-                    del worker["server"]
-                else:
-                    worker["server"]["period_ns"] = str(worker["server"]["period_ns"])
+                for part in ("server", "reservation"):
+                    if worker[part] is None:
+                        del worker[part]
+                    else:
+                        worker[part]["period_ns"] = str(worker[part]["period_ns"])
         if self.planned is not None:
             document["planned"] = self.planned.figures
         return json.dumps(document, indent=1) + "\n"

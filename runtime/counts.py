@@ -11,7 +11,6 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .stretches import Stretches, stays
 from .tokens import LENGTH, Hole, Missing, Pieces, Port, TaskError, joined, on_host, together
 
 #: Replicas of a task count at once.
@@ -200,14 +199,6 @@ class UpTo(Port):
     def of(self, tokens: Sequence[np.ndarray]) -> Any:
         """The list of these tokens."""
         return np.array(tokens)
-
-    def stays(self, order: Sequence[Any]) -> bool:
-        """Do all tokens of the app that may be missing stay with the worker of an order?"""
-        return stays(order)
-
-    def stretches(self, plan: Any) -> Stretches:
-        """What depends on lists in a round."""
-        return Stretches(plan)
 
     def told(self, outputs: Sequence[Port]) -> Dict[str, Any]:
         """For the report: the lists that were written at each of these ports."""

@@ -39,6 +39,8 @@ class Failure:
 STRAY = (
     "a process that it has forked has come back from there, and is ended: let it end with os._exit"
 )
+#: The modules of a build beside the runtime's with what workers do in each round.
+ROUNDS, RECORDED_ROUNDS = "rounds.py", "recorded_rounds.py"
 #: What is wrong with any other task that ends the stream.
 NO_SOURCE = "raised StopIteration; only a source may end the stream"
 ENDS = "returned FLOWC_END; only a source may end the stream"
@@ -66,5 +68,7 @@ def details_of(error: BaseException) -> str:
         return getattr(error, "details", "")  # of a failure in another process, as told there
     frames = traceback.extract_tb(error.__traceback__)
     here = os.path.dirname(os.path.abspath(__file__))
-    own = [f for f in frames if not os.path.abspath(f.filename).startswith(here)]
+    written = [os.path.join(os.path.dirname(here), name) for name in (ROUNDS, RECORDED_ROUNDS)]
+    ours = (here, *written)
+    own = [f for f in frames if not os.path.abspath(f.filename).startswith(ours)]
     return "".join(traceback.format_list(own))

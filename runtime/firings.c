@@ -78,7 +78,7 @@ int64_t flowc_chain(chain *c, int64_t first, int64_t round, int64_t most)
         c->line[2] = start;
         c->line[0] = s->number;
         for (const piece *p = c->pieces + s->first_piece, *end = p + s->pieces; p < end; p++)
-            memcpy(c->bases[p->to.base] + p->to.offset, c->bases[p->from.base] + p->from.offset, (size_t)p->bytes);
+            memmove(c->bases[p->to.base] + p->to.offset, c->bases[p->from.base] + p->from.offset, (size_t)p->bytes);
         for (int64_t k = 0; k < s->arguments; k++) {
             const argument *a = c->arguments + s->first_argument + k;
             given[k] = c->bases[a->at.base] + a->at.offset;

@@ -38,12 +38,14 @@ class Arrow(NamedTuple):
 
 
 class Processor(NamedTuple):
-    """A worker to be. `state` is the one in which it works, in a program that has states."""
+    """A worker to be. `state` is the one in which it works, in a program that has states; `rounds`
+    is the function in rounds.py that is written for its order, empty if there is none."""
 
     name: str
     order: List[Fire]
     scheduling: Optional["Scheduling"]
     state: Optional["State"]
+    rounds: str
 
 
 class Program:
@@ -104,10 +106,15 @@ class Program:
         self.arrows.append(Arrow(source, output, destination, input, capacity, delay, values, key))
 
     def processor(
-        self, name: str, order: Sequence[Fire], scheduling: Optional["Scheduling"] = None
+        self,
+        name: str,
+        order: Sequence[Fire],
+        scheduling: Optional["Scheduling"] = None,
+        rounds: str = "",
     ) -> None:
-        """A worker that runs this order, again and again, scheduled like that."""
-        self.processors.append(Processor(name, list(order), scheduling, self.making))
+        """A worker that runs this order, again and again, scheduled like that, by that function of
+        rounds.py once there is nothing to decide."""
+        self.processors.append(Processor(name, list(order), scheduling, self.making, rounds))
         self.run.add_worker()
 
     def file(self, path: str) -> str:

@@ -45,7 +45,7 @@ class Worker(threading.Thread, Waiter):
         # `run` is what a thread does
         self._of_run, self.control, self.arena = run, control, arena
         self.processor, self.order = processor.name, list(processor.order)
-        self.scheduling = processor.scheduling
+        self.scheduling, self.written = processor.scheduling, processor.rounds
         self.busy = 0
         self.round = 0
         self.progress = 0

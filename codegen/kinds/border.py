@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...model.application import Task
+from ...model.deployment import DeployedTask
 from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind
 
 
@@ -20,6 +21,10 @@ class BorderCode(BuildCode):
     def words(self) -> frozenset[str]:
         """See `BuildCode`."""
         return frozenset({_WORDS[self.kind]})
+
+    def requests(self, task: DeployedTask) -> int:
+        """See `BuildCode`."""
+        return 0 if self.within_ns is None else task.outputs[0].rates[0]
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""

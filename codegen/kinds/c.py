@@ -26,6 +26,7 @@ class CCode(BuildCode):
 
     words = frozenset({"C"})
     not_choosable = None
+    called_in_c = True
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""

@@ -115,6 +115,20 @@ class BuildCode(abc.ABC):
         return "has code that a program cannot choose in each frame"
 
     @property
+    def called_in_c(self) -> bool:
+        """Is it one C function, which needs nothing of Python between its firings?"""
+        return False
+
+    @property
+    def passes_on(self) -> tuple[int, int | None] | None:
+        """How often each token goes on, or how many of the last ones; None: it makes new ones."""
+        return None
+
+    def requests(self, task: DeployedTask) -> int:
+        """How many requests it takes in a batch at most; 0: it takes none."""
+        return 0
+
+    @property
     def abortable(self) -> bool:
         """Can the program abort a firing, so that it leaves nothing behind?"""
         return False

@@ -23,6 +23,11 @@ class ResampleCode(BuildCode):
         """See `BuildCode`."""
         return frozenset({self.kind.capitalize()})
 
+    @property
+    def passes_on(self) -> tuple[int, int | None]:
+        """See `BuildCode`."""
+        return (1, self.block) if self.kind == "last" else (self.count, None)
+
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""
         block = option("block", several(self.block))

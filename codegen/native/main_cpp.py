@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ...model.deployment import (
     DataFile,
     DeployedApp,
-    DeployedChannel,
     DeployedPort,
     DeployedTask,
     DeployedWorker,
@@ -22,6 +21,7 @@ from ...model.deployment import (
 )
 from ...model.types import DTYPES
 from .. import c_text
+from ..frames import enders, opens, starts_frame
 from ..in_c import C_PARAMETERS
 from ..kinds.c import CCode
 from ..kinds.link import LinkCode
@@ -274,7 +274,7 @@ class _Text:
             "tasks": [self._task(app, task) for task in app.tasks],
             "tensors": [line for task in app.tasks for line in self._tensors(task)],
             "paths": paths,
-            "enders": len(_enders(app)),
+            "enders": len(enders(app)),
         }
 
     def _task(self, app: DeployedApp, task: DeployedTask) -> dict[str, Any]:
@@ -508,7 +508,7 @@ class _Text:
         shift = slot - entry.stage
         if shift:
             k += f" {'+' if shift > 0 else '-'} {abs(shift)}"
-        ends = "true" if task.name in _enders(self._app_of[task.name]) else "false"
+        ends = "true" if task.name in enders(self._app_of[task.name]) else "false"
         which = f"{k}, {slot}, {entry.first}, {entry.times}"
         if task.code.batch > 1:
             which += f", {task.code.batch}"
@@ -521,7 +521,7 @@ class _Text:
         round."""
         app = self._app_of[task.name]
         here = self._apps[app.name]
-        starts, opens = _starts_frame(app, task), _opens(app, task)
+        starts, may_open = starts_frame(app, task), opens(app, task)
         if task.firings > 1:
             yield f"const int64_t firing = k * {task.firings} + i;"
         else:
@@ -529,7 +529,7 @@ class _Text:
         first = "" if task.firings == 1 else "i == 0 && "
         if not task.inputs and not task.live:
             yield from _unless("w.wait_for_release(task, k, i)")
-        if opens:
+        if may_open:
             yield from _unless(f"{here}.begin(k)", first)
         after: list[str] = []
         names = self._names(task)
@@ -855,30 +855,11 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
     if worker.fixed_priority is not None:
         own, priority = worker.fixed_priority
         return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
-    return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
-
-
-# -- frames; as `runtime/graph.py` has it ----------------------------------------------------------
-def _starts_frame(app: DeployedApp, task: DeployedTask) -> bool:
-    """Sources do, or all tasks where there are none."""
-    return not task.inputs or all(t.inputs for t in app.tasks)
-
-
-def _opens(app: DeployedApp, task: DeployedTask) -> bool:
-    """Can it be the first to fire in an iteration, as it begins with initial tokens?"""
-    fed = list(_fed(app, task))
-    return bool(fed) and all(channel.delay >= port.rates[0] for channel, port in fed)
-
-
-def _fed(app: DeployedApp, task: DeployedTask) -> Iterator[tuple[DeployedChannel, DeployedPort]]:
-    for channel in app.channels:
-        if channel.destination == task.name:
-            yield channel, next(p for p in task.inputs if p.name == channel.destination_port)
-
-
-def _enders(app: DeployedApp) -> list[str]:
-    """The tasks that end a frame; the first one where there are none."""
-    return [t.name for t in app.last_tasks] or [app.tasks[0].name]
+    asked = worker.reservation
+    if asked is None:
+        return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
+    reserved = f"{asked.work_ns}, {{{_exact(asked.period_ns)}}}, {asked.due_ns}"
+    return f"{{flow::Scheduling::ORDINARY, {core}, 0, {reserved}}}"
 
 
 def lossy(deployment: Deployment) -> frozenset[str]:

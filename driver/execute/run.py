@@ -116,6 +116,7 @@ def run(
     document: bool = False,
     listener: RunListener | None = None,
     real_time: bool = False,
+    reserve: bool = False,
     **asked: Any,
 ) -> FinishedRun:
     """Build if needed, then run the program until its stream ends, or it is stopped. Raises Errors
@@ -125,7 +126,8 @@ def run(
     build. With `document` the answer holds the report, and standard output is not used: what tasks
     print goes to standard error. With a `twin`, threads of a CPU stand in for the GPU and the DLAs,
     and a few frames are compared with the sequential reference first. With `real_time` a program in
-    C++ asks the system for priorities and memory that stays. With a file of `machines` the
+    C++ asks the system for priorities and memory that stays, with `reserve` also for the time that
+    the text says. With a file of `machines` the
     parts run on those machines, and options about one machine are left out.
     """
     building = BuildOptions.taken_from(asked)
@@ -152,7 +154,7 @@ def run(
         if disagreement:
             return FinishedRun(built, 1, disagreed=disagreement)
         listener.agreed()
-    more = ["--real-time"] if real_time else []
+    more = ["--real-time"] * real_time + ["--reserve"] * reserve
     return _run_alone(loaded, built, (options, more), document, building, listener)
 
 

@@ -140,9 +140,9 @@ def _sabotage(out: Path, file: str, old: str, new: str) -> None:
         ("runtime/channel.py", "self._segments.append([block", "self._segments.appendleft([block"),
         # rounds that hand over the tokens of the round before
         (
-            "runtime/rounds.py",
-            "            young = (position, output, age - 1)\n",
-            "            young = (position, output, age)\n",
+            "recorded_rounds.py",
+            "x_c_1_ago1 = x_c_1\n",
+            "x_c_1_ago1 = x_c_1_ago1\n",
         ),
     ],
 )

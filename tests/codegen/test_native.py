@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -332,6 +333,77 @@ def test_real_time_is_asked_of_the_system(faults: Path) -> None:
     assert status == 143
     refused = "fixed priorities are not in force ([Errno 1] Operation not permitted)" in said
     assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO}, said
+
+
+RESERVED = """
+task Source { out y: int32   wcet 10 us   c "tone.c:source" }
+task Sink { in x: int32   wcet 5 us   c "tone.c:sink" }
+task Other { in x: int32   c "tone.c:sink" }
+app Quick { period 50 us   deadline 50 us   source: Source   sink: Sink   source -> sink }
+app Slow { period 20 ms   deadline 10 ms   source: Source   sink: Sink   source -> sink }
+app Open { period 20 ms   source: Source   sink: Other   source -> sink }
+platform three { cpu core[3] }
+mapping on three { Quick.source -> core[0]  Quick.sink -> core[0]
+                   Slow.source -> core[1]  Slow.sink -> core[1]
+                   Open.source -> core[2]  Open.sink -> core[2] }
+"""
+RESERVED_C = """int source(void *s, int32_t *y, const source_params *p) { *y = 1; return 0; }
+int sink(void *s, const int32_t *x, const sink_params *p) { return 0; }
+"""
+#: The policy of SCHED_DEADLINE, behind a flag that children have another one.
+DEADLINE = 6 | os.SCHED_RESET_ON_FORK
+
+
+@pytest.fixture(scope="module")
+def reserving(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A worker that reserves, one that does so too often for Linux, which takes 100 us as the
+    shortest period, and one whose work the text does not bound."""
+    folder = tmp_path_factory.mktemp("reserving")
+    (folder / "a.flow").write_text(RESERVED)
+    (folder / "tone.c").write_text(RESERVED_C)
+    built = flowc.build(
+        folder / "a.flow", folder / "build", platform="three", native=True, measure=False
+    )
+    return Path(built.directory)
+
+
+def test_what_the_text_bounds_is_reserved(reserving: Path) -> None:
+    """15 us in each period."""
+    workers = json.loads((reserving / "deployment.json").read_text())["processors"]
+    wanted = {"work_ns": 15_000, "due_ns": 10_000_000, "period_ns": "20000000"}
+    quick = {"work_ns": 15_000, "due_ns": 50_000, "period_ns": "50000"}
+    assert [worker.get("reservation") for worker in workers] == [quick, wanted, None]
+    text = (reserving / "main.cpp").read_text()
+    assert "{flow::Scheduling::ORDINARY, 1, 0, 15000, {20000000, 1}, 10000000}" in text
+    assert "{flow::Scheduling::ORDINARY, 2, 0}" in text
+
+
+def test_reservations_are_asked_of_the_system(reserving: Path) -> None:
+    child = start(reserving, "--reserve", "--quiet")
+    try:
+        policies = _policies_of_children(child, 3)
+    finally:
+        child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    assert status == 143
+    assert "reservations are not in force ([Errno " in said  # of the quick one
+    refused = "Operation not permitted" in said
+    assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO, DEADLINE}, said
+
+
+def _policies_of_children(child: subprocess.Popen[bytes], kinds: int) -> set[int]:
+    """The policies of all threads of the program, once there are so many kinds, or some time
+    later."""
+    found: set[int] = set()
+    for _ in range(200):
+        for own in Path("/proc").glob(f"{child.pid}/task/*/children"):
+            for pid in own.read_text().split():
+                threads = Path(f"/proc/{pid}/task").iterdir()
+                found |= {os.sched_getscheduler(int(thread.name)) for thread in threads}
+        if len(found) >= kinds:
+            break
+        time.sleep(0.02)
+    return found
 
 
 # -- compilers -------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def program() -> Program:
         Fire(smooth, times=8),
         Fire(split, times=8),
         Fire(report),
-    ])
+    ], rounds="core_0")
     return p
 
 

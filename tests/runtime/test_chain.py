@@ -34,6 +34,9 @@ from limits import HANGS, ended
 from mixed import Mixed, from_graph, played
 from mixed_in_c import compile_mixed, in_reach, mixed_in_c
 
+#: Tokens that a reader sees.
+WINDOW = 4
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -46,9 +49,9 @@ def chains(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
 
     class Noted(Chain):
-        def __init__(self, *given: object) -> None:
-            super().__init__(*given)  # type: ignore[arg-type]
-            made.append(len(self.firings))
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            made.append(len(options["steps"]))
 
     monkeypatch.setattr(rounds, "Chain", Noted)
     return made
@@ -99,6 +102,87 @@ def test_any_graph_gives_what_a_sequential_execution_gives(
                 made.firings,
                 seen,
             )
+
+
+def windowed(
+    home: str, rates: tuple[int, ...], delay: int, stage: int, source: Code, apart: bool
+) -> Program:
+    """source -> reader with a window of 4 -> sink: reader and sink are in C, and so may the source
+    be. A task in Python looks at what the reader makes; it stands between firings if it is
+    `apart`."""
+    program = Program("p", home)
+    app = program.app("A")
+    seen = [("number", "int", 1), ("fails_at", "int", -1), ("waits", "int", 0)]
+    memory = [("all", "int64", (2,))]
+    inputs = [Port("x", "int64", (), rates, window=WINDOW)]
+    reads = C("mix.so", "mix_1_1", [*seen, ("rates", "string", f"{WINDOW},1,")], memory)
+    ends = C("mix.so", "mix_1_0", [*seen, ("rates", "string", "1,")], memory)
+    made = app.task("A.source", source, [], [Port("y", "int64")])
+    reader = app.task("A.reader", reads, inputs, [Port("y", "int64")])
+    sink = app.task("A.sink", ends, [Port("x", "int64")], [])
+    look = app.task("A.look", Mixed(2, None), [Port("x", "int64")], [])
+    once = sum(rates)
+    program.channel(made, "y", reader, "x", once * (stage + 1) + delay, delay)
+    program.channel(reader, "y", sink, "x", len(rates))
+    program.channel(reader, "y", look, "x", len(rates))
+    order = [Fire(made, once)]
+    for k in range(len(rates)):
+        order += [Fire(task, 1, k, stage) for task in (reader, sink)]
+        order += [Fire(look, 1, k, stage)] if apart else []
+    order += [] if apart else [Fire(look, len(rates), 0, stage)]
+    program.processor("cpu[0]", order)
+    return program
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from([(1,), (2,), (3, 1), (1, 2, 1)]), st.integers(0, 3), st.integers(0, 1),
+    st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, 0, 1, 5, 22, 23]),
+)  # fmt: skip
+def test_windows_lie_with_chains(
+    home: str,
+    rates: tuple[int, ...],
+    delay: int,
+    stage: int,
+    in_c: bool,
+    apart: bool,
+    recorded: bool,
+    ends_at: int | None,
+) -> None:
+    """Whatever the rates, before rounds, in them, and after them."""
+    given = [("number", "int", 0), ("fails_at", "int", -1), ("waits", "int", 0)]
+    source: Code = Mixed(0, ends_at)
+    if in_c:
+        source = C(
+            "mix.so", "mix_0_1", [*given, ("rates", "string", "1,")], [("all", "int64", (2,))]
+        )
+    program = windowed(home, rates, delay, stage, source, apart)
+    told: list[list[int]] = []
+
+    def record(task: Task, firing: int, group: int, inputs: Any, outputs: Any) -> None:
+        if task.name == "A.reader":
+            told.append(inputs[0].tolist())
+
+    program.run.recorder = record if recorded else None
+    assert execute(program, frames=10, watchdog=0), str(program.run.failure)
+    frames = program.apps[0].frames
+    once = sum(rates)
+    assert frames == (10 if in_c or ends_at is None else min(10, ends_at // once))
+    twin = Mixed(0, None)
+    twin.open("", (), [Port("y", "int64")])
+    tokens = [0] * (WINDOW + delay) + [int(twin.fire([], k)) for k in range(frames * once)]
+    seen, at, windows = 0, WINDOW, []
+    for rate in rates * frames:
+        at += rate
+        windows.append(tokens[at - WINDOW : at])
+        for token in windows[-1]:
+            seen = (31 * seen + token + 1) % 1_000_003
+    assert not recorded or told == windows
+    reader = program.tasks[1].code
+    assert isinstance(reader, C)
+    assert reader._memory.view(np.int64)[:2].tolist() == [frames * len(rates), seen]
 
 
 def line_of(home: str, count: int, **given: dict[int, int]) -> Program:

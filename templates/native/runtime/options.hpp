@@ -11,7 +11,7 @@ namespace flow
 
 struct Options {
     int64_t frames = -1;  // -1: until the stream ends
-    bool full_speed = false, fail_on_miss = false, quiet = false, real_time = false;
+    bool full_speed = false, fail_on_miss = false, quiet = false, real_time = false, reserve = false;
     std::vector<std::string> settings;
     std::string trace, trace_frames, report;
     double watchdog = 60;
@@ -136,7 +136,7 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known,
 inline const char *const USAGE =
     "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
-    "            [--real-time]\n";
+    "            [--real-time] [--reserve]\n";
 inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
@@ -152,7 +152,9 @@ inline const char *const ABOUT =
     "  --quiet               no progress and no table\n"
     "  --watchdog S          stop when a firing (not of a source), a start or a close takes\n"
     "                        longer than S seconds; 0 = never (default 60)\n"
-    "  --real-time           threads under SCHED_FIFO, on a core each; memory stays where it is\n";
+    "  --real-time           threads under SCHED_FIFO, on a core each; memory stays where it is\n"
+    "  --reserve             the same, and threads whose work the text bounds under\n"
+    "                        SCHED_DEADLINE, on any core\n";
 
 // A whole number that is not negative; -1 where it is none.
 inline int64_t count_of(const std::string &text)
@@ -193,6 +195,7 @@ inline Options parsed(int count, char **words)
                            : is("--fail-on-miss") ? &options.fail_on_miss
                            : is("--quiet")        ? &options.quiet
                            : is("--real-time")    ? &options.real_time
+                           : is("--reserve")      ? &options.reserve
                                                   : nullptr;
         if (flag) {
             *flag = true;

@@ -18,6 +18,7 @@ constexpr double DEADLOCK_AFTER = 1.0;
 constexpr double PACE = 1.0;   // over which it is judged whether an app keeps its pace
 constexpr double IN_LOG = 60;  // between two lines about how far it is
 constexpr int REAL_TIME = 50;  // the priority of threads that have none of their own
+constexpr ns LEAST_BUDGET = 1024;  // what the kernel reserves at least
 constexpr size_t STACK = size_t{1} << 23;
 
 // -- the thread of a worker ----------------------------------------------------------------------
@@ -51,11 +52,37 @@ bool fix(int core, int number)
     return false;
 }
 
+// Reserve a budget of each period for the calling thread, on whatever core; false where the system
+// refuses, which is said. Threads that tasks start are ordinary ones.
+bool reserve(const Scheduling &wanted)
+{
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } asked = {};  // `struct sched_attr` of the kernel, as it has been since Linux 3.14
+    asked.size = sizeof asked;
+    asked.policy = 6;  // SCHED_DEADLINE
+    asked.flags = 1;  // SCHED_FLAG_RESET_ON_FORK
+    asked.runtime = static_cast<uint64_t>(std::max(wanted.budget, LEAST_BUDGET));
+    asked.deadline = static_cast<uint64_t>(wanted.due);
+    asked.period = static_cast<uint64_t>(wanted.period.over / wanted.period.under);
+    if (syscall(SYS_sched_setattr, 0, &asked, 0) == 0)
+        return true;
+    run.say("reservations are not in force (" + errno_text() +
+            "): threads have fixed priorities instead");
+    return false;
+}
+
 void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
     const Scheduling &wanted = worker.scheduling;
     const bool ordinary = wanted.kind == Scheduling::ORDINARY;
+    if (ordinary && run.reserve && wanted.budget > 0 && reserve(wanted))
+        return;
     if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {
         fix(wanted.core, ordinary ? REAL_TIME : wanted.priority);
     } else if (wanted.kind == Scheduling::SHARE) {
@@ -490,7 +517,8 @@ int main(const About &about, int count, char **words)
     if (!mistakes.empty())
         return 2;
     run.full_speed = options.full_speed;
-    run.real_time = options.real_time;
+    run.real_time = options.real_time || options.reserve;
+    run.reserve = options.reserve && !options.full_speed;
     run.lines = run.workers.size() + Dropping::all.size();
     run.cells = Cells::shared(run.lines);
     Line *next = run.cells->lines;

@@ -77,12 +77,14 @@ struct Between {
 };
 
 // What the system schedules a thread by; an ordinary one has its core in real time alone. A thread
-// with a share has a budget of each period, and a priority (-1: none) above all others.
+// with a share has a budget of each period, and a priority (-1: none) above all others. An ordinary
+// one may reserve its budget (0: nothing bounds its work), each time until it is due.
 struct Scheduling {
     enum Kind { ORDINARY, FIXED, BACKGROUND, SHARE } kind;
     int core, priority;
     ns budget = 0;
     Exact period = {0, 1};
+    ns due = 0;
 };
 
 // What a thread with a share has used; what is looked at is its CPU time, between two firings.
@@ -96,7 +98,7 @@ struct Worker;
 
 // What all threads of a program share.
 struct Run {
-    bool full_speed = false, real_time = false;
+    bool full_speed = false, real_time = false, reserve = false;
     ns begin = 0;
     double seconds = 0;
     Cells *cells = nullptr;
