@@ -355,8 +355,8 @@ class PathBound:
     """The worst case of a path, or of an age or a reaction over several apps: a bound on its
     latency (None = none is known), and its deadline, if it has one.
 
-    `met`: the deadline is proved; `unskipped`: the proof supposes that no error leaves out a frame on
-    the way. If the program ran at its own periods, `seen_ns` is the longest
+    `met`: the deadline is proved; `unskipped`: the proof supposes that no error leaves out a frame
+    on the way. If the program ran at its own periods, `seen_ns` is the longest
     latency over `firings` of the task at its end; `missed` of them missed the deadline.
     """
 
