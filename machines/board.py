@@ -174,7 +174,9 @@ def _is_made(directory: Path, path: Path) -> bool:
     if path.suffix == ".so" and (directory / path).with_suffix(".c").exists():
         return True
     native = (directory / BUILD).exists()
-    return native and (path.suffix == ".o" or path.as_posix() in ("main", ONNXRUNTIME))
+    if native and len(path.parts) == 1 and (path.suffix == ".so" or path.name == "main"):
+        return True
+    return native and (path.suffix == ".o" or path.as_posix() == ONNXRUNTIME)
 
 
 class Board:

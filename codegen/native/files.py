@@ -19,6 +19,7 @@ from ..in_c import compile_command, is_cpp, shell_word
 from ..kept import Object
 from ..printing import printing
 from ..sources import Plan
+from .library import header, library_of
 from .main_cpp import has_networks, main_cpp
 from .symbols import Symbols, symbols_of
 
@@ -28,7 +29,10 @@ PROGRAM = "main"
 LIBRARY = "lib/libonnxruntime.so.1"
 RUNTIME = Path(TEMPLATES).resolve().parent / "native" / "runtime"
 _PROGRAM_O, _MAIN_O = "native/program.o", "main.o"
-_STANDARD, _OF_MAIN, _OF_RUNTIME = "-std=gnu++17", "-O2 -Wall", "-O1 -Wall"
+_STANDARD, _LIBRARIES = "-std=gnu++17", "-lm -ldl -lpthread"
+_OF_MAIN, _OF_RUNTIME = "-O2 -Wall", "-O1 -Wall"
+#: Of a program that is a library as well. Tasks need only the first one: others do not see them.
+_IN_LIBRARY = "-fPIC -fvisibility=hidden"
 
 
 def native_files(deployed: Deployed) -> Plan:
@@ -38,28 +42,31 @@ def native_files(deployed: Deployed) -> Plan:
     objects = objects_of(deployed)
     networks = has_networks(deployed.deployment)
     plan: Plan = {"main.cpp": main_cpp(jinja, deployed.deployment)}
+    library = library_of(deployed.deployment)
+    if library is not None:
+        plan[library.header] = header(jinja, deployed.deployment, library)
+    unused = set() if networks else {"network"}
+    unused |= set() if library is not None else {"library"}
     for file in sorted(RUNTIME.glob("*.?pp")):
-        if file.stem == "network" and not networks:
+        if file.stem in unused:
             continue
         plan[f"native/{file.name}"] = file.read_bytes()
-    library = onnxruntime_library() if networks else None
+    onnxruntime = onnxruntime_library() if networks else None
+    if onnxruntime is not None:
+        plan[LIBRARY] = onnxruntime
+    flags = _OF_MAIN if library is None else f"{_OF_MAIN} {_IN_LIBRARY}"
+    compiler = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS"
+    others = " ".join(shell_word(o.path) for o in objects if o.path != _MAIN_O)
+    link = f'{compiler} -o {PROGRAM} "$@" {others} {_LIBRARIES}'
+    shared = ""
     if library is not None:
-        plan[LIBRARY] = library
-    link = " ".join(
-        [
-            "${CXX:-g++}",
-            f"{_STANDARD} {_OF_MAIN} $CFLAGS $CXXFLAGS",
-            f'-o {PROGRAM} "$@"',
-            *(shell_word(o.path) for o in objects if o.path != _MAIN_O),
-            "-lm -ldl -lpthread",
-        ]
-    )
+        shared = f"{compiler} -shared -Wl,-Bsymbolic -o {library.file} main.o {others} {_LIBRARIES}"
     plan["README.md"] = readme(deployed, native=True)
     said = [
         {"word": shell_word(o.path), "commands": o.commands, "aside": o.path == _PROGRAM_O}
         for o in objects
     ]
-    text = jinja.get_template("native/build.sh.j2").render(objects=said, link=link)
+    text = jinja.get_template("native/build.sh.j2").render(objects=said, link=link, shared=shared)
     plan["build.sh"] = text.encode()
     return plan
 
@@ -67,27 +74,34 @@ def native_files(deployed: Deployed) -> Plan:
 def objects_of(deployed: Deployed) -> tuple[Object, ...]:
     """The objects of a native program: the longest one first, beside the others."""
     symbols = symbols_of(deployed.deployment)
+    library = library_of(deployed.deployment)
     common = [_PROGRAM_O]
     if has_networks(deployed.deployment):
         common.append("native/network.o")
+    beside = ["native", "main.cpp"]
+    if library is not None:
+        common.append("native/library.o")
+        beside.append(library.header)
+    shared = library is not None
     return (
-        *(_in_cpp(path, _OF_RUNTIME, "native") for path in common),
-        *(_of_tasks(source, symbols) for source in symbols.sources),
-        _in_cpp(_MAIN_O, _OF_MAIN, "native", "main.cpp"),
+        *(_in_cpp(path, _OF_RUNTIME, shared, "native") for path in common),
+        *(_of_tasks(source, symbols, shared) for source in symbols.sources),
+        _in_cpp(_MAIN_O, _OF_MAIN, shared, *beside),
     )
 
 
-def _in_cpp(path: str, flags: str, *made_of: str) -> Object:
+def _in_cpp(path: str, flags: str, shared: bool, *made_of: str) -> Object:
     source = path.replace(".o", ".cpp")
+    flags = f"{flags} {_IN_LIBRARY}" if shared else flags
     call = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS -c -o {path} {source}"
     return Object(path, made_of, (call,))
 
 
-def _of_tasks(source: str, symbols: Symbols) -> Object:
+def _of_tasks(source: str, symbols: Symbols, shared: bool) -> Object:
     """The object of a source, in which other files see its tasks alone."""
     path = source.rsplit(".", 1)[0] + ".o"
     word = shell_word(path)
-    commands = [_compile(source, path)]
+    commands = [_compile(source, path, shared)]
     if is_cpp(source):
         whole = shell_word(path + ".whole")
         commands.append(f"${{LD:-ld}} -r --force-group-allocation -o {whole} {word}")
@@ -110,12 +124,17 @@ def onnxruntime_library() -> Path | None:
     return None
 
 
-def _compile(source: str, path: str) -> str:
+def linked_by(deployed: Deployed) -> tuple[str, ...]:
+    """What is linked of the objects."""
+    library = library_of(deployed.deployment)
+    return (PROGRAM,) if library is None else (PROGRAM, library.file)
+
+
+def _compile(source: str, path: str, shared: bool) -> str:
     """The compiler call for a source of tasks: an object, where Python programs have a library."""
+    left_out = ("-shared",) if shared else ("-shared", "-fPIC")
     words = compile_command(source)
     compiler = "${CXX:-g++} $CFLAGS $CXXFLAGS" if is_cpp(source) else "${CC:-cc} $CFLAGS"
-    kept = [
-        w for w in words[2:] if w not in ("-shared", "-fPIC") and not w.startswith(("-l", "-Wl"))
-    ]
+    kept = [w for w in words[2:] if w not in left_out and not w.startswith(("-l", "-Wl"))]
     made = [path if w.endswith(".so") else w for w in kept]
     return " ".join([compiler, "-c", *(shell_word(word) for word in made)])

@@ -19,7 +19,7 @@ from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, missing
 from ...codegen.emit import digest, emit, folder_of
 from ...codegen.kinds import tensorrt
-from ...codegen.native.files import PROGRAM, native_files, objects_of
+from ...codegen.native.files import linked_by, native_files, objects_of
 from ...codegen.native.limits import refused, refused_places
 from ...codegen.nvrtc import faults as cuda_faults
 from ...codegen.robots import Robot, refusals
@@ -433,7 +433,7 @@ def write_program(
             force=force,
             made_there=made_there,
             objects=objects_of(deployed) if native else (),
-            linked=(PROGRAM,) if native else (),
+            linked=linked_by(deployed) if native else (),
         )
         return digest(files), made
     except CannotWrite as error:
