@@ -30,8 +30,8 @@ VARIABLES = (
     *("CFLAGS", "CXXFLAGS"),
     *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
 )
-#: Objects that are kept, those that were used last; and the bytes of one at most.
-MOST, LARGEST = 200, 1 << 24
+#: Objects that are kept, those that were used last, and their bytes; and the bytes of one at most.
+MOST, MOST_BYTES, LARGEST = 200, 1 << 27, 1 << 24
 #: A word of a rule as compilers write it for make: blanks in it have a backslash.
 _WORD = re.compile(r"(?:[^\s\\]|\\.)+")
 
@@ -147,7 +147,14 @@ def _read_by_compiler(rule: str) -> list[str]:
 
 def _forget(folder: Path) -> None:
     """Remove the objects that were not used for longest."""
-    objects = sorted(folder.glob("*.o"), key=lambda file: file.stat().st_mtime_ns)
-    for old in objects[:-MOST]:
-        old.unlink(missing_ok=True)
-        old.with_suffix(".json").unlink(missing_ok=True)
+    found = [(file.stat(), file) for file in folder.glob("*.o")]
+    total = 0
+    for number, (about, file) in enumerate(sorted(found, key=_last_used, reverse=True)):
+        total += about.st_size
+        if number >= MOST or total > MOST_BYTES:
+            file.unlink(missing_ok=True)
+            file.with_suffix(".json").unlink(missing_ok=True)
+
+
+def _last_used(found: tuple[os.stat_result, Path]) -> int:
+    return found[0].st_mtime_ns

@@ -118,11 +118,13 @@ def test_there_need_not_be_a_cache(
     assert again() == ALL
 
 
+@pytest.mark.parametrize("limit", ["MOST", "MOST_BYTES"])
 def test_what_was_not_used_for_longest_goes(
-    again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     again()
-    monkeypatch.setattr(kept, "MOST", 2)
+    sizes = [file.stat().st_size for file in (tmp_path / "cache/flowc/objects").glob("*.o")]
+    monkeypatch.setattr(kept, limit, 2 if limit == "MOST" else 5 * max(sizes) // 2)
     monkeypatch.setenv("CFLAGS", "-O0")
     again()
     assert len(list((tmp_path / "cache/flowc/objects").glob("*.o"))) == 2
