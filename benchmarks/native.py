@@ -178,8 +178,8 @@ int spotter_events(void *, const float *, const void *);
 }
 static float x[240 + 2560], power[257], mels[41 * 40 + 640], seen[49 * 40], scores[5], sure[3][5];
 static flow::Network words("networks/spotter.onnx", 1, false);
-static const flow::Tensor in(words, flow::Tensor::IN, "picture", 1, {1, 1, 49, 40}, seen, 1, sizeof seen);
-static const flow::Tensor out(words, flow::Tensor::OUT, "scores", 1, {1, 5}, scores, 1, sizeof scores);
+static const flow::Tensor in(words, flow::Tensor::IN, "picture", 1, {1, 1, 49, 40}, seen, 1, sizeof seen, 1);
+static const flow::Tensor out(words, flow::Tensor::OUT, "scores", 1, {1, 5}, scores, 1, sizeof scores, 1);
 int main(int, char **given)
 {
     const int count = atoi(given[1]);

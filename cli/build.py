@@ -102,7 +102,8 @@ def build_with_formats() -> Callable[..., int]:
     known = targets()
     foreign = "".join(f" {each.about};" for each in known.values())
     about = (
-        "The program; the same in C++, without an interpreter (build/STEM-native);"
+        "The program; the same in C++, without an interpreter, with open ends as a library for C"
+        " (build/STEM-native);"
         f"{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
         " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
         " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,18 +49,25 @@ def absent_tools(variables: Iterable[str]) -> list[Diagnostic]:
     return [absent(variable) for variable in variables if shutil.which(_command(variable)) is None]
 
 
+def command_of(variable: str) -> list[str]:
+    """The words with which a tool is called."""
+    return (os.environ.get(variable) or TOOLS[variable].command).split()
+
+
 def _command(variable: str) -> str:
-    return (os.environ.get(variable) or TOOLS[variable].command).split()[0]
+    return command_of(variable)[0]
 
 
-def failure_of(command: Sequence[str], folder: Path) -> str | None:
-    """The output of a failed command in a folder, else empty. It has no input. Raises
-    FileNotFoundError.
+def failure_of(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> str | None:
+    """The output of a failed command in a folder, else empty. It has no input; `environment` are
+    variables of its own. Raises FileNotFoundError.
 
     It gets SIGTERM if flowc ends first, to remove its temporary files.
     """
     try:
-        done = run(command, cwd=folder, by=signal.SIGTERM, limit=COMPILES)
+        done = run(command, cwd=folder, environment=environment, by=signal.SIGTERM, limit=COMPILES)
     except subprocess.TimeoutExpired:
         return f"`{command[0]}` has not ended after {COMPILES:g} s"
     return None if done.returncode == 0 else done.stderr + done.stdout

@@ -87,6 +87,8 @@ def _whole(deployed: Deployed, *, recorded: bool = False) -> Plan:
     modules = [*ALWAYS]
     if recorded or deployed.parts or deployment.part is not None:
         modules.append("recording")
+    if recorded and _ends(deployment):
+        modules.append("samples")
     plan |= carried(words_of(deployment), modules)
     for kind in KINDS:
         plan |= _scripts(kind, jinja, deployment)

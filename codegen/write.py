@@ -13,7 +13,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..model.json_reader import parse_version
 from .compiler import absent, absent_tools, failure_of
 from .emit import digest
 from .in_c import FIRINGS, compile_command, is_cpp
+from .kept import Object, keep, put_kept
 from .sources import CTask, Plan
 
 MANIFEST, MANIFEST_VERSION = ".flowc-manifest.json", 1
@@ -46,21 +47,22 @@ def write(
     *,
     force: bool = False,
     made_there: tuple[str, ...] = MADE_THERE,
-    executables: tuple[str, ...] = (),
+    objects: tuple[Object, ...] = (),
+    linked: tuple[str, ...] = (),
 ) -> bool:
     """Write and compile a build; False if the directory holds exactly this already.
 
     `c_tasks` are the C sources of each program in it, by its folder ("" = the directory), with the
     tasks that use them. `made_there` are folders that other tools fill: see `refuse_foreign`.
-    `executables` are the files that its build.sh makes. Raises CannotWrite; then the directory is
-    unchanged.
+    `objects` and `linked` are the files that its build.sh makes. Raises CannotWrite; then the
+    directory is unchanged.
     """
     refuse_foreign(directory, force, made_there)
     _refuse_obstacles(directory, plan)
     compiler = []
     if any(c_tasks.values()):
         compiler = [os.environ.get("CC", "cc"), os.environ.get("CFLAGS", "")]
-    if executables:
+    if linked:
         compiler += [os.environ.get("CXX", "g++"), os.environ.get("CXXFLAGS", "")]
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
@@ -73,13 +75,14 @@ def write(
         # Inside an existing directory: it may be a mount point, or its parent may be read-only.
         with scratch(directory if directory.exists() else directory.parent, STAGE) as stage:
             _fill(stage, plan)
-            objects = []
+            made = [*(each.path for each in objects), *linked]
             for folder, tasks in c_tasks.items():
-                objects += [str(PurePath(folder, made)) for made in _compile(stage / folder, tasks)]
-            if executables:
-                _run_build_script(stage, [source for tasks in c_tasks.values() for source in tasks])
-                objects += executables
-            files = sorted([*plan, *objects])
+                libraries = _compile(stage / folder, tasks, list(_below(folder, plan)))
+                made += [str(PurePath(folder, path)) for path in libraries]
+            if linked:
+                sources = [source for tasks in c_tasks.values() for source in tasks]
+                _run_build_script(stage, sources, objects, plan)
+            files = sorted([*plan, *made])
             document = {
                 "version": MANIFEST_VERSION,
                 "identity": identity,
@@ -207,9 +210,18 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
         )
 
 
-def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
+def _below(folder: str, plan: Plan) -> Iterator[str]:
+    """The paths of a plan in a folder ("" = all), as they are there."""
+    for path in plan:
+        if PurePath(path).is_relative_to(folder):
+            yield str(PurePath(path).relative_to(folder))
+
+
+def _compile(
+    stage: Path, c_tasks: dict[str, tuple[CTask, ...]], files: Collection[str]
+) -> list[str]:
     """Compile each C source; a failure shows the compiler's output at the place in the .flow."""
-    objects = []
+    libraries = []
     codes = {source: tasks[0].code for source, tasks in sorted(c_tasks.items())}
     for source, code in [*codes.items(), *[(FIRINGS, code) for code in list(codes.values())[:1]]]:
         command = [
@@ -217,8 +229,15 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
             *os.environ.get("CFLAGS", "").split(),
             *compile_command(source)[2:],
         ]
+        stem = source.rsplit(".", 1)[0]
+        made_of = FIRINGS if source == FIRINGS else "c"
+        library = Object(f"{stem}.so", (made_of,), tuple(command))
+        libraries.append(library.path)
+        if not put_kept(stage, [library], files):
+            continue
         try:
-            said = failure_of(command, stage)
+            # the compiler says what it has read
+            said = failure_of([*command, "-MD", "-MF", library.rule], stage)
         except FileNotFoundError as error:
             raise CannotWrite(absent("CC", code.span)) from error
         if said is not None:
@@ -229,12 +248,15 @@ def _compile(stage: Path, c_tasks: dict[str, tuple[CTask, ...]]) -> list[str]:
             if source == FIRINGS:
                 help_text = "it is flowc's own file: check the variables CC and CFLAGS"
             raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, help=help_text))
-        objects.append(source.rsplit(".", 1)[0] + ".so")
-    return objects
+        keep(stage, [library], files)
+    return libraries
 
 
-def _run_build_script(stage: Path, sources: Sequence[str]) -> None:
-    """Compile a native program with these sources of tasks."""
+def _run_build_script(
+    stage: Path, sources: Sequence[str], objects: Sequence[Object], files: Collection[str]
+) -> None:
+    """Compile a native program with these sources of tasks; the objects that are kept are there
+    before."""
     tools = ["CXX"]
     if sources:
         tools.append("OBJCOPY")
@@ -243,8 +265,12 @@ def _run_build_script(stage: Path, sources: Sequence[str]) -> None:
     missing = absent_tools(tools)
     if missing:
         raise CannotWrite(*missing)
-    said = failure_of(["sh", "build.sh"], stage)
+    others = put_kept(stage, objects, files)
+    # compilers say what they have read
+    environment = {"FLOWC_KEEP": "1", "CFLAGS": f"{os.environ.get('CFLAGS', '')} -MD"}
+    said = failure_of(["sh", "build.sh"], stage, environment)
     if said is not None:
         message = f"the native program does not compile\n{said.strip()}"
         help_text = "check the variables CC, CXX, OBJCOPY, CFLAGS and CXXFLAGS"
         raise CannotWrite(Diagnostic("F306", message, None, help=help_text))
+    keep(stage, others, files)

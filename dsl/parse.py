@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,6 +22,7 @@ from lark.lark import PostLex
 
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
+from ..model.files import own_cache
 from ..model.span import Span
 from .advice import Advice, SyntaxFault, advise, named
 from .build_tree import TooDeep, TreeBuilder
@@ -150,21 +150,12 @@ def _grammar() -> Lark:
 
 
 def _kept() -> Path | None:
-    """The cache of the compiled grammar: in a folder that only this user can write to; None without
-    one.
+    """The cache of the compiled grammar; None without one.
 
     The file is unpickled, so any process that can write it can run code.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(base) / "flowc"
-    if not folder.is_absolute():
-        return None
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = os.lstat(folder)
-    except OSError:
-        return None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    folder = own_cache()
+    if folder is None:
         return None
     return folder / f"grammar-{lark.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
 

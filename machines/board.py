@@ -78,6 +78,11 @@ PATIENCE, PAUSE = 120.0, 2.0
 #: C++. They run where one of these files has changed.
 COMPILE, BUILD = "compile.sh", "build.sh"
 COMPILED = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".sh")
+#: How they are called, with the package of their compiler. Candidates of a search differ in
+#: main.cpp alone: the other objects are there.
+MAIN = "main.cpp"
+_EVERYTHING = ((COMPILE, f"sh {COMPILE}", "gcc"), (BUILD, f"sh {BUILD}", "g++"))
+_ONLY_MAIN = ((BUILD, f"rm -f main.o && FLOWC_KEEP=1 sh {BUILD}", "g++"),)
 #: Where a program in C++ has the library of ONNX Runtime.
 ONNXRUNTIME = "lib/libonnxruntime.so.1"
 #: Gives it the one that the Python there has.
@@ -169,7 +174,9 @@ def _is_made(directory: Path, path: Path) -> bool:
     if path.suffix == ".so" and (directory / path).with_suffix(".c").exists():
         return True
     native = (directory / BUILD).exists()
-    return native and (path.suffix == ".o" or path.as_posix() in ("main", ONNXRUNTIME))
+    if native and len(path.parts) == 1 and (path.suffix == ".so" or path.name == "main"):
+        return True
+    return native and (path.suffix == ".o" or path.as_posix() == ONNXRUNTIME)
 
 
 class Board:
@@ -444,17 +451,19 @@ class Board:
             if file.is_file() and not _is_made(directory, path):
                 files[path.as_posix()] = file.read_bytes()
         changed = self._send_files(tree, files)
-        if any(path.endswith(COMPILED) for path in changed):
-            for script, package in ((COMPILE, "gcc"), (BUILD, "g++")):
+        code = [path for path in changed if path.endswith(COMPILED)]
+        if code:
+            main_only = BUILD in files and code == [MAIN]
+            for script, words, package in _ONLY_MAIN if main_only else _EVERYTHING:
                 if script in files:
-                    self._compile(tree, script, package)
+                    self._compile(tree, script, words, package)
             if BUILD in files and any(path.startswith("networks/") for path in files):
                 self.execute([*self.python, "-c", _LINK], cwd=tree)
         return tree
 
-    def _compile(self, tree: str, script: str, package: str) -> None:
-        """Run a script of a build that compiles. Raises Errors."""
-        done = self.execute(["sh", script], cwd=tree)
+    def _compile(self, tree: str, script: str, words: str, package: str) -> None:
+        """Run a script of a build that compiles, with these words. Raises Errors."""
+        done = self.execute(["sh", "-c", words], cwd=tree)
         if done.status:
             # so that it is tried again
             self._ask(Nothing, "put", tree=tree, files=[], gone=[script])

@@ -120,6 +120,23 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
+def own_cache(name: str = "") -> Path | None:
+    """The folder for files that flowc can make again, or a folder in it, which only this user can
+    write to; None without one."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base) / "flowc"
+    if not folder.is_absolute():
+        return None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            return None
+        return make_folders(folder, name)
+    except OSError:
+        return None
+
+
 def require_writable(path: Path) -> None:
     """Check that `replace_file` could write that file now. Raises OSError."""
     temporary, descriptor = _beside(path, _mode(path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
-from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -112,12 +112,22 @@ def feed(program: Program) -> None:
 
     They are made now, so that the inlets take no time.
     """
+    made = samples(program)
+    for task in program.tasks:
+        if isinstance(task.code, Inlet):
+            tokens = made[task.name]
+            task.code.take = zip(itertools.cycle(tokens), itertools.repeat(None)).__next__
+
+
+def samples(program: Program) -> Dict[str, List[Any]]:
+    """SAMPLES random tokens for each inlet, by its task."""
+    made = {}
     for task in program.tasks:
         if isinstance(task.code, Inlet):
             random = np.random.default_rng(zlib.crc32(task.name.encode()))
             lengths = _lengths(task, random)
-            samples = [_sample(task.outputs[0], length, random) for length in lengths]
-            task.code.take = zip(itertools.cycle(samples), itertools.repeat(None)).__next__
+            made[task.name] = [_sample(task.outputs[0], length, random) for length in lengths]
+    return made
 
 
 def _lengths(task: Task, random: np.random.Generator) -> List[int]:

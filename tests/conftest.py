@@ -53,6 +53,14 @@ def can_be_interrupted() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What flowc keeps for later is no other test run's, and no user's."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write a .flow text and the files beside it; returns the text's path."""

@@ -11,82 +11,112 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...model.deployment import Deployment
 from ...templates import __file__ as TEMPLATES
 from .. import c_text
 from ..carried import LICENSE
 from ..deploy import Deployed
 from ..emit import readme
 from ..in_c import compile_command, is_cpp, shell_word
+from ..kept import Object
 from ..printing import printing
 from ..sources import Plan
+from .library import header, library_of
 from .main_cpp import has_networks, main_cpp
-from .symbols import symbols_of
+from .symbols import Symbols, symbols_of
 
 #: The executable that build.sh makes, and the one of its recorder, for the harness.
 PROGRAM = "main"
 #: Where it looks for ONNX Runtime.
 LIBRARY = "lib/libonnxruntime.so.1"
 RUNTIME = Path(TEMPLATES).resolve().parent / "native" / "runtime"
-_FLAGS = "-std=gnu++17 -O2 -Wall"
+_PROGRAM_O, _MAIN_O = "native/program.o", "main.o"
+_STANDARD, _LIBRARIES = "-std=gnu++17", "-lm -ldl -lpthread"
+_OF_MAIN, _OF_RUNTIME = "-O2 -Wall", "-O1 -Wall"
+#: Of a program that is a library as well. Tasks need only the first one: others do not see them.
+_IN_LIBRARY = "-fPIC -fvisibility=hidden"
 
 
 def native_files(deployed: Deployed) -> Plan:
     """What makes the program of a build a native one."""
     jinja = printing().overlay()
     jinja.filters = {**jinja.filters, "c": c_text.text}
-    symbols = symbols_of(deployed.deployment)
+    objects = objects_of(deployed)
     networks = has_networks(deployed.deployment)
     plan: Plan = {"main.cpp": main_cpp(jinja, deployed.deployment)}
+    library = library_of(deployed.deployment)
+    if library is not None:
+        plan[library.header] = header(jinja, deployed.deployment, library)
+    unused = set() if networks else {"network"}
+    unused |= set() if library is not None else {"library"}
     for file in sorted(RUNTIME.glob("*.?pp")):
-        if file.stem == "network" and not networks:
+        if file.stem in unused:
             continue
         plan[f"native/{file.name}"] = file.read_bytes()
     plan["native/LICENSE"] = LICENSE.read_bytes()
-    sources = []
-    for source in symbols.sources:
-        sources.append(
-            {
-                "source": source,
-                "cpp": is_cpp(source),
-                "compile": _compile(source),
-                "symbols": list(symbols.in_source(source).items()),
-                "object": shell_word(_object(source)),
-            }
-        )
-    library = onnxruntime_library() if networks else None
+    onnxruntime = onnxruntime_library() if networks else None
+    if onnxruntime is not None:
+        plan[LIBRARY] = onnxruntime
+        for notice in _licenses(onnxruntime):
+            plan[f"lib/onnxruntime/{notice.name}"] = notice.read_bytes()
+    flags = _OF_MAIN if library is None else f"{_OF_MAIN} {_IN_LIBRARY}"
+    compiler = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS"
+    others = " ".join(shell_word(o.path) for o in objects if o.path != _MAIN_O)
+    link = f'{compiler} -o {PROGRAM} "$@" {others} {_LIBRARIES}'
+    shared = ""
     if library is not None:
-        plan[LIBRARY] = library
-        plan |= {f"lib/onnxruntime/{text.name}": text.read_bytes() for text in _licenses(library)}
-    link = " ".join(
-        [
-            "${CXX:-g++}",
-            _FLAGS,
-            "$CFLAGS $CXXFLAGS",
-            f"-o {PROGRAM}",
-            "main.cpp",
-            *(shell_word(o) for o in _objects(deployed.deployment)),
-            '-lm -ldl -lpthread "$@"',
-        ]
-    )
+        shared = f"{compiler} -shared -Wl,-Bsymbolic -o {library.file} main.o {others} {_LIBRARIES}"
     plan["README.md"] = readme(deployed, native=True)
-    text = jinja.get_template("native/build.sh.j2").render(
-        sources=sources, link=link, networks=networks
-    )
+    said = [
+        {"word": shell_word(o.path), "commands": o.commands, "aside": o.path == _PROGRAM_O}
+        for o in objects
+    ]
+    text = jinja.get_template("native/build.sh.j2").render(objects=said, link=link, shared=shared)
     plan["build.sh"] = text.encode()
     return plan
 
 
-def executables_of(deployed: Deployed) -> tuple[str, ...]:
-    """What build.sh makes."""
-    return (*_objects(deployed.deployment), PROGRAM)
-
-
-def _objects(deployment: Deployment) -> list[str]:
-    common = ["native/program.o"]
-    if has_networks(deployment):
+def objects_of(deployed: Deployed) -> tuple[Object, ...]:
+    """The objects of a native program: the longest one first, beside the others."""
+    symbols = symbols_of(deployed.deployment)
+    library = library_of(deployed.deployment)
+    common = [_PROGRAM_O]
+    if has_networks(deployed.deployment):
         common.append("native/network.o")
-    return [*common, *map(_object, symbols_of(deployment).sources)]
+    beside = ["native", "main.cpp"]
+    if library is not None:
+        common.append("native/library.o")
+        beside.append(library.header)
+    shared = library is not None
+    return (
+        *(_in_cpp(path, _OF_RUNTIME, shared, "native") for path in common),
+        *(_of_tasks(source, symbols, shared) for source in symbols.sources),
+        _in_cpp(_MAIN_O, _OF_MAIN, shared, *beside),
+    )
+
+
+def _in_cpp(path: str, flags: str, shared: bool, *made_of: str) -> Object:
+    source = path.replace(".o", ".cpp")
+    flags = f"{flags} {_IN_LIBRARY}" if shared else flags
+    call = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS -c -o {path} {source}"
+    return Object(path, made_of, (call,))
+
+
+def _of_tasks(source: str, symbols: Symbols, shared: bool) -> Object:
+    """The object of a source, in which other files see its tasks alone."""
+    path = source.rsplit(".", 1)[0] + ".o"
+    word = shell_word(path)
+    commands = [_compile(source, path, shared)]
+    if is_cpp(source):
+        whole = shell_word(path + ".whole")
+        commands.append(f"${{LD:-ld}} -r --force-group-allocation -o {whole} {word}")
+        commands.append(f"mv {whole} {word}")
+    names = symbols.in_source(source).items()
+    renamed = [f"--redefine-sym {old}={new}" for old, new in names]
+    visible = [f"--keep-global-symbol={new}" for _, new in names]
+    for options in (renamed, visible):
+        lines = ["${OBJCOPY:-objcopy}", *(f"    {option}" for option in options), f"    {word}"]
+        commands += [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+    return Object(path, ("c",), tuple(commands))
 
 
 def onnxruntime_library() -> Path | None:
@@ -104,16 +134,17 @@ def _licenses(library: Path) -> list[Path]:
     return [text for text in texts if text.is_file()]
 
 
-def _object(source: str) -> str:
-    return source.rsplit(".", 1)[0] + ".o"
+def linked_by(deployed: Deployed) -> tuple[str, ...]:
+    """What is linked of the objects."""
+    library = library_of(deployed.deployment)
+    return (PROGRAM,) if library is None else (PROGRAM, library.file)
 
 
-def _compile(source: str) -> str:
+def _compile(source: str, path: str, shared: bool) -> str:
     """The compiler call for a source of tasks: an object, where Python programs have a library."""
+    left_out = ("-shared",) if shared else ("-shared", "-fPIC")
     words = compile_command(source)
     compiler = "${CXX:-g++} $CFLAGS $CXXFLAGS" if is_cpp(source) else "${CC:-cc} $CFLAGS"
-    kept = [
-        w for w in words[2:] if w not in ("-shared", "-fPIC") and not w.startswith(("-l", "-Wl"))
-    ]
-    made = [_object(source) if w.endswith(".so") else w for w in kept]
+    kept = [w for w in words[2:] if w not in left_out and not w.startswith(("-l", "-Wl"))]
+    made = [path if w.endswith(".so") else w for w in kept]
     return " ".join([compiler, "-c", *(shell_word(word) for word in made)])

@@ -14,10 +14,12 @@ from ...model.mapping import Pin
 from ...model.platform import Platform
 from ...model.span import Span
 from ...model.system import System
+from ..kinds.border import BorderCode
 from ..kinds.c import CCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.resample import ResampleCode
+from .main_cpp import lossy
 
 #: One processor would close what another one uses.
 _ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
@@ -43,11 +45,19 @@ def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnosti
 def _of_task(task: Task) -> Iterator[Diagnostic]:
     name = f"`{task.definition}`"
     if task.border is not None:
-        yield _later(f"`{task.name}` is an open end", task.span)
+        yield from _of_border(task)
     elif task.link is None and not task.built_in:
         yield from _of_code(task, name)
     if task.keep is not None and any(len(port.rates) > 1 for port in task.outputs):
         yield _later(f"{name} drops tokens of a list of rates", task.span)
+
+
+def _of_border(task: Task) -> Iterator[Diagnostic]:
+    if task.within_ns is not None:
+        yield _later(f"open end `{task.name}` takes requests in batches", task.span)
+    for port in (*task.inputs, *task.outputs):
+        if port.varies or (port.count and task.within_ns is None):
+            yield _later(f"open end `{task.name}` has sizes that only data know", task.span)
 
 
 def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
@@ -112,8 +122,14 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
             if entry.replica[1] > 1 and _begins_anew(tasks.get(entry.task)):
                 message = _ANEW_IN_TURN.format(entry.task)
                 faults[message] = _later(message, spans.get(entry.task))
+    incomplete = lossy(deployment)
+    for app in deployment.apps:
+        ends = [t for t in app.tasks if isinstance(t.code, BorderCode) and t.inputs]
+        if len(ends) > 1 and any(t.name in incomplete for t in ends):
+            message = f"app `{app.name}` goes on after errors, and has several `out`"
+            faults[message] = _later(message, spans.get(ends[0].name))
     for task in deployment.tasks:
-        if not isinstance(task.code, CCode | LinkCode | OnnxCode | ResampleCode):
+        if not isinstance(task.code, BorderCode | CCode | LinkCode | OnnxCode | ResampleCode):
             message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())

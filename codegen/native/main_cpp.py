@@ -23,6 +23,7 @@ from ...model.types import DTYPES
 from .. import c_text
 from ..frames import enders, opens, starts_frame
 from ..in_c import C_PARAMETERS
+from ..kinds.border import BorderCode
 from ..kinds.c import CCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
@@ -31,6 +32,7 @@ from ..marks import Marks, Way, marks_of
 from ..names import identifiers
 from ..statements import pace
 from .layout import Array, Layout, Read, Ring, Tokens, Written, layout, tokens_of
+from .library import library_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
         "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
         "about": text.about(),
         "networks": has_networks(deployment),
+        "library": library_of(deployment),
     }
     return jinja.get_template("native/main.cpp.j2").render(words).encode()
 
@@ -372,6 +375,10 @@ class _Text:
         code = task.code
         if isinstance(code, ResampleCode):
             return ["flow::Code code;"]
+        if isinstance(code, BorderCode):
+            (port,) = (*task.inputs, *task.outputs)
+            incoming, size = str(not task.inputs).lower(), _bytes(tokens_of(task, port))
+            return [f"flow::OpenEnd code({c_text.text(task.name)}, {incoming}, {size});"]
         if isinstance(code, OnnxCode):
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
@@ -687,6 +694,8 @@ class _Text:
         if isinstance(code, LinkCode):
             verb = {"put": "put", "latest": "look", "take": "take"}[code.end]
             return f"code.{verb}({names[0]}, firing)"
+        if isinstance(code, BorderCode):
+            return f"code.{'give' if task.inputs else 'take'}(w, {names[0]})"
         assert isinstance(code, CCode)
         if task.keep is not None:
             return "code.take(task)"
@@ -822,7 +831,7 @@ def _bytes(tokens: Tokens) -> int:
 def _zeroed(task: DeployedTask) -> bool:
     """Are its outputs zero before a firing? Networks write all of them, and so does what copies
     tokens."""
-    return not isinstance(task.code, OnnxCode | LinkCode) and task.keep is None
+    return not isinstance(task.code, OnnxCode | LinkCode | BorderCode) and task.keep is None
 
 
 def _plus(place: list[tuple[int, str]], size: int) -> str:

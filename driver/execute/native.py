@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...codegen.compiler import absent_tools
-from ...machines.host import HERE, Host
+from ...machines.host import HERE, Host, last_words
 from ...model.diagnostic import Diagnostic, Errors
 from ...runtime.harness import frames_of
 from ...runtime.recording import INDEX
@@ -53,17 +53,29 @@ def record_native(
         recorder, raw, report = f"{own}/recorder", f"{own}/raw", f"{own}/report.json"
         _compile(host, tree, recorder)
         words = [recorder, "--frames", str(count), "--full-speed", "--quiet"]
+        environment = {"FLOWC_RECORD": raw, "FLOWC_HOME": tree}
+        if (directory / "runtime/samples.py").exists():
+            environment["FLOWC_FEED"] = _fed(host, tree, own)
         status = attend(
             host,
             [*words, "--report", report],
             silent=silent,
             cwd=None if host is HERE else tree,
-            environment={"FLOWC_RECORD": raw, "FLOWC_HOME": tree},
+            environment=environment,
         )
         if status == 0:
             seen = json.loads(host.read(report) or b"")
             _store(deployment, io.BytesIO(host.read(raw) or b""), seen, folder / "native.npz")
     return status
+
+
+def _fed(host: Host, tree: str, folder: str) -> str:
+    """The folder with samples for open ends. Raises Errors."""
+    done = host.execute([*host.python, "-m", "runtime.samples", folder], cwd=tree)
+    if done.status:
+        message = f"there are no samples for the open ends\n{last_words(done.stderr)}"
+        raise Errors([Diagnostic("F606", message, None, help="look at what stands above")])
+    return folder
 
 
 def _compile(host: Host, tree: str, recorder: str) -> None:

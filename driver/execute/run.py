@@ -139,7 +139,7 @@ def run(
         require("mcap", "record", "--record")
     loaded = load(path, platform=named, builtin=[own_platform(host)])
     if options.replay is None:
-        _refuse_open_ends(loaded, path)
+        _refuse_open_ends(loaded, path, building.native)
     sites = _sites(machines, loaded)
     built = build_with(building, path, output)
     listener.built(built)
@@ -284,7 +284,7 @@ def _unreadable(what: str, error: ValueError) -> Diagnostic:
     return Diagnostic("F657", f"{what} cannot be read: {error}", None, help=help_text)
 
 
-def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
+def _refuse_open_ends(loaded: Loaded, path: str | Path, native: bool) -> None:
     """Reject open ends: a program that runs by itself gets no input from a caller. Raises
     Errors."""
     if has_errors(loaded.diagnostics):
@@ -296,6 +296,8 @@ def _refuse_open_ends(loaded: Loaded, path: str | Path) -> None:
             shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
             message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
             help_text = f'open it from Python: `with flowc.open("{path}") as running: ...`'
+            if native:
+                help_text = f"call it from C: `flowc build {path} --target native` writes a library"
             faults.append(Diagnostic("F617", message, ends[0].span, help=help_text))
     if faults:
         raise Errors(faults)

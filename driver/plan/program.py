@@ -19,7 +19,7 @@ from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, missing
 from ...codegen.emit import digest, emit, folder_of
 from ...codegen.kinds import tensorrt
-from ...codegen.native.files import executables_of, native_files
+from ...codegen.native.files import linked_by, native_files, objects_of
 from ...codegen.native.limits import refused, refused_places
 from ...codegen.nvrtc import faults as cuda_faults
 from ...codegen.robots import Robot, refusals
@@ -432,7 +432,8 @@ def write_program(
             c_tasks,
             force=force,
             made_there=made_there,
-            executables=executables_of(deployed) if native else (),
+            objects=objects_of(deployed) if native else (),
+            linked=linked_by(deployed) if native else (),
         )
         return digest(files), made
     except CannotWrite as error:

@@ -110,6 +110,21 @@ def test_texts_of_licenses_go_with_the_program() -> None:
     assert {"lib/onnxruntime/LICENSE", "lib/onnxruntime/ThirdPartyNotices.txt"} <= set(plan)
 
 
+def test_another_mapping_compiles_main_cpp_alone(faults: Path, tmp_path: Path) -> None:
+    objects = Path(os.environ["XDG_CACHE_HOME"], "flowc/objects")
+    before = set(objects.iterdir())
+    shutil.copytree(TEXT, tmp_path / "text")
+    text = tmp_path / "text/faults.flow"
+    text.write_text(text.read_text().replace("-> core[1]", "-> core[0]"))
+    flowc.build(text, tmp_path / "build", platform="two", native=True, measure=False)
+    assert (tmp_path / "build/main.cpp").read_bytes() != (faults / "main.cpp").read_bytes()
+    assert {file.suffix for file in objects.iterdir() if file not in before} == {".json", ".o"}
+    assert len(set(objects.iterdir()) - before) == 2
+    flowc.build(text, tmp_path / "again", platform="two", native=True, measure=False)
+    assert len(set(objects.iterdir()) - before) == 2
+    assert run(tmp_path / "again", "--frames", "1", "--quiet")[0] == 0
+
+
 @pytest.fixture(scope="module", params=SEEDS)
 def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The build of a random text, which agrees with the sequential reference."""

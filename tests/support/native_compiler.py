@@ -1,5 +1,6 @@
 """A compiler for programs in C++ that does not compile again what is the same in all of them: the
-runtime, and its header for main.cpp, as it is read with and without the recorder."""
+runtime, and its header for main.cpp, as it is read with and without the recorder. Programs that are
+libraries as well have objects of another kind."""
 
 from __future__ import annotations
 
@@ -21,6 +22,9 @@ _COMPILER = """\
 #!/bin/sh
 for word; do
     case "$word" in
+    -fPIC)
+        exec {compiler} "$@"
+        ;;
     native/program.cpp)
         exec cp {folder}/program.o native/
         ;;

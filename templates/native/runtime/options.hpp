@@ -87,11 +87,13 @@ inline std::string unknown(const std::string &path)
     return "there is no app " + app;
 }
 
-// Give tasks these values; those of FLOWC_SET count less. All mistakes: then nothing may start.
-inline std::vector<std::string> give_all(const std::vector<Setting> &known,
-                                         const std::vector<std::string> &settings)
+// What is set, behind the place that says so.
+using Given = std::vector<std::pair<std::string, std::string>>;
+
+// What the variable FLOWC_SET says.
+inline Given of_variable()
 {
-    std::vector<std::pair<std::string, std::string>> given;
+    Given given;
     const char *variable = getenv("FLOWC_SET");
     for (std::string rest = variable ? variable : ""; !rest.empty();) {
         const size_t end = rest.find(';');
@@ -100,8 +102,12 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known,
             given.emplace_back("FLOWC_SET", one.substr(one.find_first_not_of(' ')));
         rest = end == std::string::npos ? "" : rest.substr(end + 1);
     }
-    for (const std::string &text : settings)
-        given.emplace_back("--set", text);
+    return given;
+}
+
+// Give tasks these values; later ones count. All mistakes: then nothing may start.
+inline std::vector<std::string> give_all(const std::vector<Setting> &known, const Given &given)
+{
     std::vector<std::string> mistakes;
     bool lost = false;
     for (const auto &[place, text] : given) {

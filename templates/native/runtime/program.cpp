@@ -4,6 +4,7 @@
 // 0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated.
 #include <malloc.h>
 
+#include "ends.hpp"
 #include "report.hpp"
 #include "supervisor.hpp"
 
@@ -502,20 +503,9 @@ void open_streams()
     signal(SIGPIPE, SIG_IGN);
 }
 
-int main(const About &about, int count, char **words)
+// Before anything of it runs: as the options say.
+void prepare(const Options &options)
 {
-    open_streams();
-    const Options options = parsed(count, words);
-    if (!options.trace_frames.empty() && options.trace.empty())
-        refuse("--trace-frames: it is about --trace FILE");
-    if (!options.trace_frames.empty() && !range_of(options.trace_frames))
-        refuse("argument --trace-frames: `" + options.trace_frames +
-               "` is no range of frames: write `100:120`, `100:` or `:20`");
-    const std::vector<std::string> mistakes = give_all(about.settings, options.settings);
-    for (const std::string &mistake : mistakes)
-        Run::complain(mistake);
-    if (!mistakes.empty())
-        return 2;
     run.full_speed = options.full_speed;
     run.real_time = options.real_time || options.reserve;
     run.reserve = options.reserve && !options.full_speed;
@@ -534,6 +524,44 @@ int main(const About &about, int count, char **words)
         for (Path *path : app->paths)
             path->latencies.deadline = options.full_speed ? -1 : path->latencies.deadline;
     }
+}
+
+// From the first task that starts to the last one that is closed, without files; its status.
+int execute(const About &about, const Options &options)
+{
+    return Execution(about, options).executed(nullptr, nullptr);
+}
+
+// Open ends, for which it is called from elsewhere, and which only samples replace.
+bool runs_by_itself()
+{
+    std::string ends;
+    for (const OpenEnd *end : OpenEnd::all)
+        ends += (ends.empty() ? "`" : ", `") + std::string(end->name) + "`";
+    if (ends.empty() || getenv("FLOWC_FEED"))
+        return true;
+    Run::complain("it has open ends (" + ends + "): it is called from C, as its header says");
+    return false;
+}
+
+int main(const About &about, int count, char **words)
+{
+    open_streams();
+    const Options options = parsed(count, words);
+    if (!options.trace_frames.empty() && options.trace.empty())
+        refuse("--trace-frames: it is about --trace FILE");
+    if (!options.trace_frames.empty() && !range_of(options.trace_frames))
+        refuse("argument --trace-frames: `" + options.trace_frames +
+               "` is no range of frames: write `100:120`, `100:` or `:20`");
+    Given given = of_variable();
+    for (const std::string &text : options.settings)
+        given.emplace_back("--set", text);
+    const std::vector<std::string> mistakes = give_all(about.settings, given);
+    for (const std::string &mistake : mistakes)
+        Run::complain(mistake);
+    if (!runs_by_itself() || !mistakes.empty())
+        return 2;
+    prepare(options);
     supervise(options.watchdog, [&](const Failure &why, int status) {
         Output output, unfinished;
         if (!options.trace.empty() && unfinished.open(options.trace).empty())

@@ -7,6 +7,7 @@
 
 #include "link.hpp"
 #include "options.hpp"
+#include "own_image.hpp"
 #include "run.hpp"
 
 namespace flow
@@ -17,10 +18,7 @@ inline std::string home()
 {
     if (const char *const named = getenv("FLOWC_HOME"))
         return named;
-    char path[PATH_MAX];
-    const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
-    const std::string whole(path, size < 0 ? 0 : size);
-    return whole.substr(0, whole.rfind('/'));
+    return own_folder();
 }
 
 const char *keep(const std::string &text) { return strdup(text.c_str()); }

@@ -17,6 +17,11 @@ std::string Failure::text() const
 
 void Run::complain(const std::string &text)
 {
+    if (run.inside) {
+        if (run.to_caller)
+            run.to_caller(text.c_str());
+        return;
+    }
     const std::string line = "flowc: " + text + "\n";
     (void)!write(2, line.data(), line.size());
 }
@@ -48,9 +53,19 @@ void Run::stop()
 
 void Run::fail(Failure why)
 {
-    if (!failed.exchange(true))
-        failure = std::move(why);
+    {
+        const Locked here(telling);
+        if (!failed)
+            failure = std::move(why);
+        failed = true;
+    }
     stop();
+}
+
+std::string Run::why()
+{
+    const Locked here(telling);
+    return failure.text();
 }
 
 void Run::end_stray(const Task &task, int64_t firing)

@@ -113,6 +113,8 @@ struct Run {
     std::atomic<bool> gone{false};
     pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
     std::vector<std::string> told;
+    bool inside = false;                        // of a process that is not its own
+    void (*to_caller)(const char *) = nullptr;  // gets its messages there
 
     // Frames under way are finished at most, and no others begin.
     bool ending() const { return draining || stopping; }
@@ -125,6 +127,8 @@ struct Run {
     void stop();
     // Stop everything; the first failure is the one that is reported.
     void fail(Failure why);
+    // The failure in words, while the program still runs.
+    std::string why();
     // A process that a task has forked has come back from the task's code.
     [[noreturn]] static void end_stray(const Task &task, int64_t firing);
 };
