@@ -758,6 +758,26 @@ def test_a_request_that_is_skipped_says_why_without_another_one(
     assert not running.alive and running.report()["status"] == 0
 
 
+@pytest.mark.parametrize("batch", ["", "batch up to 3 within 1 ms"])
+def test_what_was_asked_is_recorded_and_replayed(
+    write: Write, tmp_path: Path, batch: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = SKIPPING.replace("app Service {", f"app Service {{ {batch}")
+    out, file = build(write(text, t_py=TASKS), tmp_path / "b", platform="two"), tmp_path / "r"
+    values = [154 if number % 7 == 1 else number % 50 for number in range(40)]
+    with flowc.open(out, record=file, channels="strict.*,image.*") as running:
+        asked = [running.ask(np.full((4, 3), value, np.uint8)) for value in values]
+        assert sum(f.exception(timeout=HANGS) is None for f in asked) == 34
+    assert not [r for r in caplog.messages if "skipped" not in r]
+    done = run(out, "--replay", str(file))
+    assert done.returncode == 0
+    assert "34 of 34 tokens of 1 channel equal, bit for bit" in done.stderr, done.stderr
+    with pytest.raises(ValueError, match=r"no channel `strikt`; there is Service.image.image,"):
+        flowc.open(out, record=file, channels="strikt")
+    with pytest.raises(FileNotFoundError):
+        flowc.open(out, record=tmp_path / "no" / "r")
+
+
 def test_requests_that_are_skipped_spoil_no_others(write: Write, tmp_path: Path) -> None:
     out = build(write(SKIPPING, t_py=TASKS), tmp_path / "b", platform="two")
     values = [154 if number % 3 == 1 else number % 50 for number in range(300)]
