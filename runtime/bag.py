@@ -1,25 +1,43 @@
 """Feeds the sources of a program from a bag of ROS 2, at the times at which its messages came.
 
 In: a program that has not begun, and a bag, which the package `rosbags` reads. Out: the program, in
-which sources that have a topic deliver its messages; others are executed. A port has the topic of
-its name (`/APP/TASK/PORT`), or the one whose last word is its name or its task's, or the only one
+which sources that have a topic deliver its messages; others are executed. What is compressed is
+unpacked within limits here, or looked at before the package unpacks it. A port has the topic of its
+name (`/APP/TASK/PORT`), or the one whose last word is its name or its task's, or the only one
 whose messages are its tokens.
 """
 
 from __future__ import annotations
 
+import os
 import queue
+import re
+import shutil
+import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from .code import Code
 from .ends import Inlet, Outlet, drop_token
+from .files import read_text
 from .options import Mistake
 from .record import is_recordable, listed, require, topic_of
+from .recorded_file import MOST_CHUNK, RecordedFile
 from .ros_messages import token_in
 from .tokens import Port, TaskError
 
@@ -32,6 +50,10 @@ if TYPE_CHECKING:
 AHEAD, LOOK = 8, 0.02
 #: Topics that are named in messages.
 MOST_LISTED = 8
+#: What a file of Zstandard begins with, and from the second byte on one whose beginning is skipped.
+_FRAME, _SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
+#: Bytes, unpacked, of a message that is compressed, and of all files of a bag that are.
+MOST_MESSAGE, MOST_UNPACKED = 256 << 20, 1 << 36
 
 
 class Topic(NamedTuple):
@@ -59,6 +81,7 @@ class Bag:
         #: What the user should know before it begins.
         self.notes: List[str] = []
         self._program, self._path = program, path
+        _require_limits(path)
         self._begin, self._topics = _topics(path)
         ports: Dict[Tuple[str, int], Port] = {}
         sources: Dict[str, Task] = {}
@@ -159,6 +182,76 @@ def _reader(path: str) -> Any:
     return reader
 
 
+def _messages(reader: Any, connections: Sequence[Any]) -> Iterator[Tuple[int, bytes]]:
+    """Times and bytes of messages; those that are compressed one by one are unpacked here. Raises
+    what the package raises, and ValueError."""
+    storage = reader.storage
+    unpacked: Callable[[Any], bytes] = bytes
+    if reader.compression_mode == "message":
+        storage.metadata = storage.metadata._replace(compression_mode=None)
+        unpacked = _unpacked
+    for _, stamp, data in storage.messages(connections):
+        yield stamp, unpacked(data)
+
+
+def _unpacked(data: Any) -> bytes:
+    """What a message holds that is compressed. Raises ValueError."""
+    with _unpacking(data) as stream:
+        found: bytes = stream.read(MOST_MESSAGE + 1)
+    if len(found) > MOST_MESSAGE:
+        raise ValueError("has more than %d MiB" % (MOST_MESSAGE >> 20))
+    return found
+
+
+def _unpacking(source: Any) -> Any:
+    """A stream of what a stream or bytes hold."""
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_CHUNK)
+    return decompressor.stream_reader(source, read_across_frames=True)
+
+
+def _require_limits(path: str) -> None:
+    """Raises Mistake for a folder whose files are larger than they look: the package unpacks them
+    as they are."""
+    if not os.path.isdir(path):
+        return
+    try:
+        about = read_text(os.path.join(path, "metadata.yaml"))
+        files = [os.path.join(path, name) for name in sorted(os.listdir(path))]
+        whole = re.search(r"compression_mode:[ '\"]*file", about, re.IGNORECASE) is not None
+        room = min(MOST_UNPACKED, shutil.disk_usage(tempfile.gettempdir()).free)
+        for file in files:
+            if file.endswith(".mcap"):
+                RecordedFile(file).close()
+            elif whole and not file.endswith(".yaml"):
+                room -= _size_of(file, room)
+    except Mistake:
+        raise
+    except Exception as error:  # of the package, for what is damaged
+        reason = getattr(error, "strerror", None) or error
+        raise Mistake("%s cannot be read as a bag of ROS 2: %s" % (path, reason)) from None
+
+
+def _size_of(path: str, most: int) -> int:
+    """Bytes of a file when it is unpacked; 0 for one that is not compressed. Raises OSError,
+    ValueError for more than `most`, and what the package raises."""
+    size = 0
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as source:
+        begin = source.peek(4)
+        if begin[:4] != _FRAME and begin[1:4] != _SKIPPED:
+            return 0
+        with _unpacking(source) as stream:
+            while True:
+                piece = stream.read(1 << 20)
+                size += len(piece)
+                if not piece:
+                    return size
+                if size > most:
+                    raise ValueError("%s is larger than the room for it, unpacked" % path)
+
+
 def _topics(path: str) -> Tuple[int, List[Topic]]:
     """When the first message came, and the topics with messages. Raises Mistake."""
     if path.endswith(".bag"):
@@ -167,9 +260,9 @@ def _topics(path: str) -> Tuple[int, List[Topic]]:
         reader = _reader(path)
         found = []
         for connection in reader.connections:
-            for _, _, data in reader.messages([connection]):
+            for _, data in _messages(reader, [connection]):
                 count = connection.msgcount
-                found.append(Topic(connection.topic, connection.msgtype, count, bytes(data)))
+                found.append(Topic(connection.topic, connection.msgtype, count, data))
                 break
         begin = reader.start_time
         reader.close()
@@ -250,8 +343,8 @@ class _Feed(threading.Thread):
         try:
             reader = _reader(self._path)
             wanted = [c for c in reader.connections if c.topic == self._topic.name]
-            for _, stamp, data in reader.messages(wanted):
-                if not self._put((stamp, token_in(self._topic.kind, bytes(data), self._port))):
+            for stamp, data in _messages(reader, wanted):
+                if not self._put((stamp, token_in(self._topic.kind, data, self._port))):
                     break
             reader.close()
         except ValueError as error:

@@ -337,7 +337,7 @@ def _decompressed(data: bytes, compression: str, size: int) -> bytes:
             import zstandard
 
             decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_CHUNK)
-            with decompressor.stream_reader(data) as stream:
+            with decompressor.stream_reader(data, read_across_frames=True) as stream:
                 found = stream.read(size + 1)
         elif compression == "lz4":
             import lz4.frame
