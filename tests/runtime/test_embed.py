@@ -257,6 +257,29 @@ def test_the_event_loop_goes_on_while_requests_wait_for_room(gate: Any) -> None:
     assert running.report()["tasks"]["Held.gate"]["firings"] == 29
 
 
+def test_answers_to_coroutines_have_a_thread_that_ends_with_the_program(service: Path) -> None:
+    """Also where the loop of a coroutine that asked is gone: others get theirs."""
+
+    def messengers() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "answers"}
+
+    async def leave(running: Running) -> None:
+        asyncio.ensure_future(running.aask(image(1)))  # noqa: RUF006 - nobody waits for it
+        await asyncio.sleep(0)
+
+    before = messengers()
+    with flowc.open(service) as running:
+        running.ask(image(0)).result(timeout=HANGS)
+        assert messengers() == before  # where threads ask, there is none
+        asyncio.run(leave(running))
+        for seed in range(2, 5):
+            found = asyncio.run(running.aask(image(seed)))
+            np.testing.assert_array_equal(found, plain(image(seed)))
+        made = messengers() - before
+    assert len(made) == 1
+    ended(*made)
+
+
 # -- several ends ----------------------------------------------------------------------------------
 def test_several_ends_are_named(write: Write, tmp_path: Path) -> None:
     flow = write(
