@@ -80,37 +80,40 @@ class Bag:
         require("rosbags", "--replay of a bag")
         #: What the user should know before it begins.
         self.notes: List[str] = []
-        self._program, self._path = program, path
+        self._path = path
         _require_limits(path)
         self._begin, self._topics = _topics(path)
-        ports: Dict[Tuple[str, int], Port] = {}
-        sources: Dict[str, Task] = {}
         for task in program.tasks:
             if isinstance(task.code, Outlet):
                 task.code.give = task.code.give or drop_token
-            if task.is_source and is_recordable(task) and not task.code.alternatives():
-                sources[task.name] = task
-                ports.update(((task.name, k), port) for k, port in enumerate(task.outputs))
-        chosen = self._chosen(ports)
-        fed = {
-            name: [chosen[name, k] for k in range(len(task.outputs))]
-            for name, task in sources.items()
-            if task.outputs and all((name, k) in chosen for k in range(len(task.outputs)))
-        }
-        alone = [name for name, task in sources.items() if task.outputs and name not in fed]
+        sources = {t.name: t for t in program.tasks if _may_be_fed(t)}
+        chosen = self._chosen(
+            {(n, k): p for n, t in sources.items() for k, p in enumerate(t.outputs)}
+        )
+        fed: Dict[str, List[Topic]] = {}
+        for name, task in sources.items():
+            found = [chosen.get((name, k)) for k in range(len(task.outputs))]
+            topics = [topic for topic in found if topic is not None]
+            if len(topics) == len(found):
+                fed[name] = topics
+        self._tell(sources, fed)
+        made = {n: Fed(path, self._begin, sources[n], topics) for n, topics in fed.items()}
+        for task in program.tasks:
+            if task.name in made:
+                _put_in(task, made[task.name])
+
+    def _tell(self, sources: Dict[str, Task], fed: Dict[str, List[Topic]]) -> None:
+        """Say what is fed from what. Raises Mistake where an open end is not, or nothing is."""
+        alone = [name for name in sources if name not in fed]
         closed = [name for name in alone if isinstance(sources[name].code, Inlet)]
         if closed or not fed:
-            raise self._nothing_for(closed or alone, ports)
+            raise self._nothing_for({name: sources[name] for name in closed or alone})
         for name, topics in fed.items():
             for port, topic in zip(sources[name].outputs, topics):
                 said = name, port.name, topic.name, format(topic.messages, ",")
                 self.notes.append("%s.%s is fed from %s (%s messages)" % said)
         if alone:
             self.notes.append("not in the bag, and executed: %s" % listed(alone))
-        made = {n: Fed(path, self._begin, sources[n], topics) for n, topics in fed.items()}
-        for task in program.tasks:
-            if task.name in made:
-                _put_in(task, made[task.name])
 
     def told(self, limit: Optional[int]) -> Tuple[bool, List[str]]:
         """There is nothing to compare."""
@@ -139,18 +142,15 @@ class Bag:
                 found[port_of] = topic
         return found
 
-    def _nothing_for(self, names: Sequence[str], ports: Dict[Tuple[str, int], Port]) -> Mistake:
-        wanted = [
-            "`%s.%s` (%s)" % (task, port.name, port.kind(0))
-            for (task, _), port in ports.items()
-            if task in names
-        ]
+    def _nothing_for(self, sources: Dict[str, Task]) -> Mistake:
+        ports = [(name, port) for name, task in sources.items() for port in task.outputs]
+        wanted = ["`%s.%s` (%s)" % (name, port.name, port.kind(0)) for name, port in ports]
         have = ["%s (%s)" % (topic.name, topic.kind) for topic in self._topics]
         reasons = [
             "a message of %s %s" % (topic.name, topic.refusal(port))
-            for (task, _), port in ports.items()
+            for _, port in ports
             for topic in self._topics
-            if task in names and topic.refusal(port)
+            if topic.refusal(port)
         ]
         return Mistake(
             "%s has no topic, or several, for %s; it has %s%s; name the topic like the port"
@@ -161,6 +161,12 @@ class Bag:
                 "; " + reasons[0] if reasons else "",
             )
         )
+
+
+def _may_be_fed(task: Task) -> bool:
+    """Is it a source whose tokens may come from topics?"""
+    recordable = task.is_source and bool(task.outputs) and is_recordable(task)
+    return recordable and not task.code.alternatives()
 
 
 def _put_in(task: Task, fed: Fed) -> None:
