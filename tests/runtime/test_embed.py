@@ -264,7 +264,7 @@ def test_answers_to_coroutines_have_a_thread_that_ends_with_the_program(service:
         return {thread for thread in threading.enumerate() if thread.name == "answers"}
 
     async def leave(running: Running) -> None:
-        asyncio.ensure_future(running.aask(image(1)))  # noqa: RUF006 - nobody waits for it
+        asyncio.ensure_future(running.aask(image(1)))  # noqa: RUF006 - it is left behind
         await asyncio.sleep(0)
 
     before = messengers()
