@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..runtime.options import RunOptions, flag, mistake
+from ..runtime.options import Mistake, RunOptions, flag, mistake
 from ._boards import Machines
 from ._common import Json, Text, say, show_built
 from ._groups import grouped
@@ -19,6 +19,7 @@ from ._place import BuildPlace
 
 if TYPE_CHECKING:
     from ..driver.execute.post_run_report import Bounded, Slower
+    from ..driver.execute.recordings import Recorded
     from ..driver.execute.run import FinishedRun
     from ._live import LiveTables
 
@@ -75,17 +76,22 @@ def run(
         )
         asked = place.asked | {f.name: getattr(options, f.name) for f in fields(options)}
         asked["live"] = None if tables is None else tables.descriptor
-        ran = driver_run(
-            file,
-            place.output,
-            host=host,
-            machines=machines,
-            real_time=real_time,
-            reserve=reserve,
-            document=as_json,
-            listener=listener,
-            **asked,
-        )
+        try:
+            ran = driver_run(
+                file,
+                place.output,
+                host=host,
+                machines=machines,
+                real_time=real_time,
+                reserve=reserve,
+                document=as_json,
+                listener=listener,
+                **asked,
+            )
+        except Mistake as mistaken:
+            raise typer.BadParameter(str(mistaken)) from None
+    if ran.recorded is not None:
+        _say_recorded(ran.recorded, options.quiet)
     if ran.disagreed:
         sys.stderr.write(ran.disagreed)
     if ran.report is not None:
@@ -152,6 +158,18 @@ def _print_parts(document: dict[str, Any]) -> None:
         print(f"{table(document)}\n\n{columns(clocks(document), left=2)}")
     if document["failure"] is not None:  # the parts have reported it above a table
         say(f"flowc: {Failure(**document['failure'])}")
+
+
+def _say_recorded(recorded: Recorded, quiet: bool) -> None:
+    """What parts have recorded."""
+    for reason in recorded.missing:
+        say(f"flowc: the recording of part {reason}")
+    if not quiet:
+        say(
+            f"flowc: {recorded.tokens:,} tokens of {recorded.channels} channels of"
+            f" {recorded.parts} parts are in {recorded.path}"
+            f" ({recorded.path.stat().st_size / 1e6:.1f} MB)"
+        )
 
 
 def _print_comparison(ran: FinishedRun) -> None:

@@ -109,6 +109,8 @@ SLOWEST = 10_000
 #: Most bytes that are kept of each output of a command, of all its output, and of a file from
 #: there.
 MOST_KEPT, MOST_SAID, MOST_FILE = 1 << 26, 1 << 30, 1 << 30
+#: Most bytes of a file that is copied from there into a file here.
+MOST_WRITTEN = 1 << 36
 #: Properties that boards of one kind share, in words and by their names in `whoami`.
 KIND = {
     "CPU": "description",
@@ -508,12 +510,16 @@ class Board:
             there = {name: f"{folder}/{k}" for k, name in enumerate(files)}
             yield there
             for name, file in kept.items():
-                content = self.read(there[name])
-                if content is not None:
-                    try:
-                        file.write_bytes(content)
-                    except OSError as error:
-                        raise Errors([_unwritable(file, reason(error))]) from error
+                pieces = self._pieces(there[name], MOST_WRITTEN)
+                first = next(pieces, None)
+                if first is None:
+                    continue
+                try:
+                    with file.open("wb") as stream:
+                        stream.write(first)
+                        stream.writelines(pieces)
+                except OSError as error:
+                    raise Errors([_unwritable(file, reason(error))]) from error
 
     def execute(
         self,
@@ -595,16 +601,24 @@ class Board:
         )
 
     def read(self, file: str) -> bytes | None:
+        pieces = list(self._pieces(file, MOST_FILE))
+        return b"".join(pieces) if pieces else None
+
+    def _pieces(self, file: str, most: int) -> Iterator[bytes]:
+        """The pieces of a file of `most` bytes; an empty file is an empty piece, one that does not
+        exist is none."""
         self._request("get", path=file)
-        found, begin = bytearray(), time.monotonic()
+        size, begin = 0, time.monotonic()
         while True:
-            answer, piece = self._answer(Piece, begin + _seconds(len(found)) - time.monotonic())
-            found += piece
+            answer, piece = self._answer(Piece, begin + _seconds(size) - time.monotonic())
+            size += len(piece)
+            if answer.there:
+                yield piece
             if not answer.more:
-                return bytes(found) if answer.there else None
-            if not piece or len(found) > MOST_FILE:
+                return
+            if not piece or size > most:
                 self._refuse(
-                    ValueError(f"`{file}` has more than {MOST_FILE >> 20} MiB, or an empty piece")
+                    ValueError(f"`{file}` has more than {most >> 20} MiB, or an empty piece")
                 )
 
     def has_gpu(self) -> bool:

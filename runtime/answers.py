@@ -1,12 +1,15 @@
 """Who waits for the answers of a program with open ends: threads, by futures, and coroutines.
 
 In: answers, in any thread. Out: futures with results. The answers for the coroutines of one event
-loop reach it together: each of them alone would wake it, and cost a change of threads.
+loop reach it together, by a thread of their own: each of them alone would wake it, and a worker
+that wakes it would wait for the interpreter, which the loop has then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -62,20 +65,50 @@ class Awaited:
 Asking = Union[Asked, Awaited]
 Answer = Tuple[Asking, Any]
 _Settled = Tuple["asyncio.Future[Any]", Any]
+#: What is brought to an event loop.
+_Letter = Tuple[asyncio.AbstractEventLoop, List[_Settled]]
 
 
-def answer(answers: Sequence[Answer]) -> None:
-    """Tell those who asked. Not under a lock: others' functions may be called."""
-    loops: Dict[asyncio.AbstractEventLoop, List[_Settled]] = {}
-    for asking, found in answers:
-        if isinstance(asking, Awaited):
-            loops.setdefault(asking.loop, []).append((asking.future, found))
-        elif isinstance(found, Skipped):
-            asking.set_exception(found)
-        else:
-            asking.set_result(found)
-    for loop, settled in loops.items():
-        _settle_in(loop, settled)
+class Messenger:
+    """Tells those who asked. The thread that goes to event loops begins with the first answer for
+    one."""
+
+    def __init__(self) -> None:
+        self._letters: queue.SimpleQueue[Optional[_Letter]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: Optional[threading.Thread] = None
+
+    def answer(self, answers: Sequence[Answer]) -> None:
+        """Not to be called under a lock: others' functions may be called."""
+        loops: Dict[asyncio.AbstractEventLoop, List[_Settled]] = {}
+        for asking, found in answers:
+            if isinstance(asking, Awaited):
+                loops.setdefault(asking.loop, []).append((asking.future, found))
+            elif isinstance(found, Skipped):
+                asking.set_exception(found)
+            else:
+                asking.set_result(found)
+        for letter in loops.items():
+            self._send(letter)
+
+    def _send(self, letter: _Letter) -> None:
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._go, name="answers", daemon=True)
+                    self._thread.start()
+        self._letters.put(letter)
+
+    def _go(self) -> None:
+        while True:
+            letter = self._letters.get()  # no limit: until `close`
+            if letter is None:
+                return
+            _settle_in(*letter)
+
+    def close(self) -> None:
+        """No more answers come; those that have come are still brought."""
+        self._letters.put(None)
 
 
 def _settle_in(loop: asyncio.AbstractEventLoop, settled: Sequence[_Settled]) -> None:

@@ -1,25 +1,43 @@
 """Feeds the sources of a program from a bag of ROS 2, at the times at which its messages came.
 
 In: a program that has not begun, and a bag, which the package `rosbags` reads. Out: the program, in
-which sources that have a topic deliver its messages; others are executed. A port has the topic of
-its name (`/APP/TASK/PORT`), or the one whose last word is its name or its task's, or the only one
+which sources that have a topic deliver its messages; others are executed. What is compressed is
+unpacked within limits here, or looked at before the package unpacks it. A port has the topic of its
+name (`/APP/TASK/PORT`), or the one whose last word is its name or its task's, or the only one
 whose messages are its tokens.
 """
 
 from __future__ import annotations
 
+import os
 import queue
+import re
+import shutil
+import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from .code import Code
 from .ends import Inlet, Outlet, drop_token
+from .files import read_text
 from .options import Mistake
 from .record import is_recordable, listed, require, topic_of
+from .recorded_file import MOST_CHUNK, RecordedFile
 from .ros_messages import token_in
 from .tokens import Port, TaskError
 
@@ -32,6 +50,10 @@ if TYPE_CHECKING:
 AHEAD, LOOK = 8, 0.02
 #: Topics that are named in messages.
 MOST_LISTED = 8
+#: What a file of Zstandard begins with, and from the second byte on one whose beginning is skipped.
+_FRAME, _SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
+#: Bytes, unpacked, of a message that is compressed, and of all files of a bag that are.
+MOST_MESSAGE, MOST_UNPACKED = 256 << 20, 1 << 36
 
 
 class Topic(NamedTuple):
@@ -58,36 +80,40 @@ class Bag:
         require("rosbags", "--replay of a bag")
         #: What the user should know before it begins.
         self.notes: List[str] = []
-        self._program, self._path = program, path
+        self._path = path
+        _require_limits(path)
         self._begin, self._topics = _topics(path)
-        ports: Dict[Tuple[str, int], Port] = {}
-        sources: Dict[str, Task] = {}
         for task in program.tasks:
             if isinstance(task.code, Outlet):
                 task.code.give = task.code.give or drop_token
-            if task.is_source and is_recordable(task) and not task.code.alternatives():
-                sources[task.name] = task
-                ports.update(((task.name, k), port) for k, port in enumerate(task.outputs))
-        chosen = self._chosen(ports)
-        fed = {
-            name: [chosen[name, k] for k in range(len(task.outputs))]
-            for name, task in sources.items()
-            if task.outputs and all((name, k) in chosen for k in range(len(task.outputs)))
-        }
-        alone = [name for name, task in sources.items() if task.outputs and name not in fed]
+        sources = {t.name: t for t in program.tasks if _may_be_fed(t)}
+        chosen = self._chosen(
+            {(n, k): p for n, t in sources.items() for k, p in enumerate(t.outputs)}
+        )
+        fed: Dict[str, List[Topic]] = {}
+        for name, task in sources.items():
+            found = [chosen.get((name, k)) for k in range(len(task.outputs))]
+            topics = [topic for topic in found if topic is not None]
+            if len(topics) == len(found):
+                fed[name] = topics
+        self._tell(sources, fed)
+        made = {n: Fed(path, self._begin, sources[n], topics) for n, topics in fed.items()}
+        for task in program.tasks:
+            if task.name in made:
+                _put_in(task, made[task.name])
+
+    def _tell(self, sources: Dict[str, Task], fed: Dict[str, List[Topic]]) -> None:
+        """Say what is fed from what. Raises Mistake where an open end is not, or nothing is."""
+        alone = [name for name in sources if name not in fed]
         closed = [name for name in alone if isinstance(sources[name].code, Inlet)]
         if closed or not fed:
-            raise self._nothing_for(closed or alone, ports)
+            raise self._nothing_for({name: sources[name] for name in closed or alone})
         for name, topics in fed.items():
             for port, topic in zip(sources[name].outputs, topics):
                 said = name, port.name, topic.name, format(topic.messages, ",")
                 self.notes.append("%s.%s is fed from %s (%s messages)" % said)
         if alone:
             self.notes.append("not in the bag, and executed: %s" % listed(alone))
-        made = {n: Fed(path, self._begin, sources[n], topics) for n, topics in fed.items()}
-        for task in program.tasks:
-            if task.name in made:
-                _put_in(task, made[task.name])
 
     def told(self, limit: Optional[int]) -> Tuple[bool, List[str]]:
         """There is nothing to compare."""
@@ -116,18 +142,15 @@ class Bag:
                 found[port_of] = topic
         return found
 
-    def _nothing_for(self, names: Sequence[str], ports: Dict[Tuple[str, int], Port]) -> Mistake:
-        wanted = [
-            "`%s.%s` (%s)" % (task, port.name, port.kind(0))
-            for (task, _), port in ports.items()
-            if task in names
-        ]
+    def _nothing_for(self, sources: Dict[str, Task]) -> Mistake:
+        ports = [(name, port) for name, task in sources.items() for port in task.outputs]
+        wanted = ["`%s.%s` (%s)" % (name, port.name, port.kind(0)) for name, port in ports]
         have = ["%s (%s)" % (topic.name, topic.kind) for topic in self._topics]
         reasons = [
             "a message of %s %s" % (topic.name, topic.refusal(port))
-            for (task, _), port in ports.items()
+            for _, port in ports
             for topic in self._topics
-            if task in names and topic.refusal(port)
+            if topic.refusal(port)
         ]
         return Mistake(
             "%s has no topic, or several, for %s; it has %s%s; name the topic like the port"
@@ -138,6 +161,12 @@ class Bag:
                 "; " + reasons[0] if reasons else "",
             )
         )
+
+
+def _may_be_fed(task: Task) -> bool:
+    """Is it a source whose tokens may come from topics?"""
+    recordable = task.is_source and bool(task.outputs) and is_recordable(task)
+    return recordable and not task.code.alternatives()
 
 
 def _put_in(task: Task, fed: Fed) -> None:
@@ -159,6 +188,76 @@ def _reader(path: str) -> Any:
     return reader
 
 
+def _messages(reader: Any, connections: Sequence[Any]) -> Iterator[Tuple[int, bytes]]:
+    """Times and bytes of messages; those that are compressed one by one are unpacked here. Raises
+    what the package raises, and ValueError."""
+    storage = reader.storage
+    unpacked: Callable[[Any], bytes] = bytes
+    if reader.compression_mode == "message":
+        storage.metadata = storage.metadata._replace(compression_mode=None)
+        unpacked = _unpacked
+    for _, stamp, data in storage.messages(connections):
+        yield stamp, unpacked(data)
+
+
+def _unpacked(data: Any) -> bytes:
+    """What a message holds that is compressed. Raises ValueError."""
+    with _unpacking(data) as stream:
+        found: bytes = stream.read(MOST_MESSAGE + 1)
+    if len(found) > MOST_MESSAGE:
+        raise ValueError("has more than %d MiB" % (MOST_MESSAGE >> 20))
+    return found
+
+
+def _unpacking(source: Any) -> Any:
+    """A stream of what a stream or bytes hold."""
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_CHUNK)
+    return decompressor.stream_reader(source, read_across_frames=True)
+
+
+def _require_limits(path: str) -> None:
+    """Raises Mistake for a folder whose files are larger than they look: the package unpacks them
+    as they are."""
+    if not os.path.isdir(path):
+        return
+    try:
+        about = read_text(os.path.join(path, "metadata.yaml"))
+        files = [os.path.join(path, name) for name in sorted(os.listdir(path))]
+        whole = re.search(r"compression_mode:[ '\"]*file", about, re.IGNORECASE) is not None
+        room = min(MOST_UNPACKED, shutil.disk_usage(tempfile.gettempdir()).free)
+        for file in files:
+            if file.endswith(".mcap"):
+                RecordedFile(file).close()
+            elif whole and not file.endswith(".yaml"):
+                room -= _size_of(file, room)
+    except Mistake:
+        raise
+    except Exception as error:  # of the package, for what is damaged
+        reason = getattr(error, "strerror", None) or error
+        raise Mistake("%s cannot be read as a bag of ROS 2: %s" % (path, reason)) from None
+
+
+def _size_of(path: str, most: int) -> int:
+    """Bytes of a file when it is unpacked; 0 for one that is not compressed. Raises OSError,
+    ValueError for more than `most`, and what the package raises."""
+    size = 0
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as source:
+        begin = source.peek(4)
+        if begin[:4] != _FRAME and begin[1:4] != _SKIPPED:
+            return 0
+        with _unpacking(source) as stream:
+            while True:
+                piece = stream.read(1 << 20)
+                size += len(piece)
+                if not piece:
+                    return size
+                if size > most:
+                    raise ValueError("%s is larger than the room for it, unpacked" % path)
+
+
 def _topics(path: str) -> Tuple[int, List[Topic]]:
     """When the first message came, and the topics with messages. Raises Mistake."""
     if path.endswith(".bag"):
@@ -167,9 +266,9 @@ def _topics(path: str) -> Tuple[int, List[Topic]]:
         reader = _reader(path)
         found = []
         for connection in reader.connections:
-            for _, _, data in reader.messages([connection]):
+            for _, data in _messages(reader, [connection]):
                 count = connection.msgcount
-                found.append(Topic(connection.topic, connection.msgtype, count, bytes(data)))
+                found.append(Topic(connection.topic, connection.msgtype, count, data))
                 break
         begin = reader.start_time
         reader.close()
@@ -250,8 +349,8 @@ class _Feed(threading.Thread):
         try:
             reader = _reader(self._path)
             wanted = [c for c in reader.connections if c.topic == self._topic.name]
-            for _, stamp, data in reader.messages(wanted):
-                if not self._put((stamp, token_in(self._topic.kind, bytes(data), self._port))):
+            for stamp, data in _messages(reader, wanted):
+                if not self._put((stamp, token_in(self._topic.kind, data, self._port))):
                     break
             reader.close()
         except ValueError as error:

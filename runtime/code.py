@@ -32,6 +32,8 @@ class Code(abc.ABC):
     #: Of code that only passes tokens on: how often each, or how many of the last ones; None: it is
     #: no such code.
     passes_on: Optional[Tuple[int, Optional[int]]] = None
+    #: Does it only hand on what other tasks have written? Tokens are recorded where they are made.
+    hands_on = False
     #: The mailbox whose tokens it finds (`link.Link`); None: it reads none.
     finds_in: Any = None
     #: Are the parts of its firings noted, for a trace?

@@ -8,7 +8,7 @@ import platform
 import signal
 import sys
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union
 
 from .bag import Bag
 from .ends import refusal
@@ -40,6 +40,7 @@ from .supervisor import END, supervise
 from .tokens import TaskError
 from .trace import Tracer
 
+_T = TypeVar("_T")
 #: Calls inside of each other that Python code may count on.
 DEPTH = sys.getrecursionlimit()
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -163,30 +164,16 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
     for note in [] if replay is None else replay.notes:
         complain(note)
     try:  # now, not after hours of running
-        trace, measured = _output(options.trace), _output(options.report_to)
-    except OSError as error:
-        complain("cannot write %s: %s" % (error.filename, error.strerror))
-        return 1
-    if trace is not None:
-        first, end = 0, None
-        if options.trace_frames is not None:
-            first, end = frames_of(options.trace_frames)
-        run.tracer = Tracer(program, first, end, options.trace_bands)
-    recorder = None
-    if options.flight_recorder is not None:
-        recorder = run.tracer = _flight(program, options.flight_recorder)
-    try:
+        trace = _opened(options.trace, Output)
+        measured = _opened(options.report_to, Output)
         shows = _shows(options)
-    except OSError as error:
-        complain("cannot write to descriptor %s: %s" % (options.live, error.strerror))
+        flight = _traced(program, options)
+        recording = _opened(options.record, partial(_recording, program, options))
+    except _Unwritable as reason:
+        complain("cannot write " + str(reason))
         return 1
-    if recorder is not None:
-        shows.append(recorder)
-    try:
-        recording = _recording(program, options)
-    except OSError as error:
-        complain("cannot write %s: %s" % (options.record, error.strerror))
-        return 1
+    if flight is not None:
+        shows.append(flight)
     good = False
     delivered = True
     try:
@@ -196,8 +183,8 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
             delivered &= _recorded(recording, options)
     if replay is not None:
         delivered &= _compared(replay, options)
-    if recorder is not None:
-        recorder.finish(failed=not good)
+    if flight is not None:
+        flight.finish(failed=not good)
     document = report(program, _status(program, options, good, received))
     if trace is not None:
         delivered &= _write(trace, run.tracer.events(build_of(run.home)))
@@ -205,15 +192,46 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         delivered &= _write(measured, document, indent=1)
     wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
     delivered &= _print(table(document) + "\n" if wanted else "")
-    missed = ", ".join(missed_deadlines(document))
-    if not good and run.failure is not None:
-        complain(str(run.failure), run.failure.details)
+    _say_end(program, options, good, ", ".join(missed_deadlines(document)))
+    status = _status(program, options, good, received)
+    return status if delivered else status or 1
+
+
+class _Unwritable(Exception):
+    """An output cannot be written; the message says which, and why."""
+
+
+def _opened(name: Optional[str], opened: Callable[[str], _T]) -> Optional[_T]:
+    """What is opened by a name, if there is one. Raises _Unwritable."""
+    if name is None:
+        return None
+    try:
+        return opened(name)
+    except OSError as error:
+        raise _Unwritable("%s: %s" % (name, error.strerror)) from None
+
+
+def _traced(program: Program, options: RunOptions) -> Optional[FlightRecorder]:
+    """Let the program be traced, if it is to be; who keeps the end of the trace, where that is all
+    that is wanted."""
+    if options.trace is not None:
+        first, end = (0, None) if options.trace_frames is None else frames_of(options.trace_frames)
+        program.run.tracer = Tracer(program, first, end, options.trace_bands)
+    if options.flight_recorder is None:
+        return None
+    recorder = program.run.tracer = _flight(program, options.flight_recorder)
+    return recorder
+
+
+def _say_end(program: Program, options: RunOptions, good: bool, missed: str) -> None:
+    """Why it has failed, or what deadlines were missed."""
+    failure = program.run.failure
+    if not good and failure is not None:
+        complain(str(failure), failure.details)
     elif missed and options.fail_on_miss:
         complain("deadlines were missed: %s" % missed)
     elif missed and not options.quiet:
         complain("warning: deadlines were missed: %s; --fail-on-miss makes it a failure" % missed)
-    status = _status(program, options, good, received)
-    return status if delivered else status or 1
 
 
 def _flight(program: Program, asked: str) -> FlightRecorder:
@@ -232,11 +250,9 @@ def _flight(program: Program, asked: str) -> FlightRecorder:
     return FlightRecorder(program, seconds, write)
 
 
-def _recording(program: Program, options: RunOptions) -> Optional[Recorder]:
-    """Who records, if the program is to be recorded. Raises Mistake and OSError."""
-    if options.record is None:
-        return None
-    return Recorder(program, options.record, options.channels, _settings(options))
+def _recording(program: Program, options: RunOptions, path: str) -> Recorder:
+    """Who records. Raises Mistake and OSError."""
+    return Recorder(program, path, options.channels, _settings(options))
 
 
 def _settings(options: RunOptions) -> List[str]:
@@ -262,17 +278,17 @@ def _compared(replay: Union[Replay, Bag], options: RunOptions) -> bool:
     return equal
 
 
-def _output(path: Optional[str]) -> Optional[Output]:
-    return Output(path) if path else None
-
-
 def _shows(options: RunOptions) -> List[Any]:
-    """What shows how far the program is. Raises OSError."""
+    """What shows how far the program is. Raises _Unwritable."""
     shows: List[Any] = []
     if not options.quiet:
         shows.append(TerminalStatus() if is_terminal("stderr") else LogStatus(complain))
     if options.live is not None:
-        shows.append(LiveStatus(options.live))
+        try:
+            shows.append(LiveStatus(options.live))
+        except OSError as error:
+            reason = "to descriptor %s: %s" % (options.live, error.strerror)
+            raise _Unwritable(reason) from None
     return shows
 
 

@@ -8,11 +8,12 @@ their own.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 import traceback
 from concurrent.futures import Future
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import ends
 from .ends import Closed, Failed, Skipped
@@ -20,8 +21,10 @@ from .failures import Failure, describe
 from .lifecycle import DRAIN, execute
 from .metrics import Collector, Family, families
 from .open_ports import LOOK, Ends, listed
+from .options import Mistake
 from .parameters import give
 from .program import Program
+from .record import Recorder
 from .report import report
 from .run import Run
 from .tokens import TaskError
@@ -47,7 +50,11 @@ class Running:
         twin: bool = False,
         watchdog: float = 60.0,
         settings: Sequence[str] = (),
+        record: Union[str, os.PathLike[str], None] = None,
+        channels: Optional[str] = None,
     ) -> None:
+        """`record` is a file for what `channels` carry. Raises Failed where it cannot start,
+        ValueError for what is asked wrongly, OSError for a file that cannot be written."""
         self._program, self._running = program, program.run
         mistakes = give(program, settings, word="settings:")
         if mistakes:
@@ -59,6 +66,12 @@ class Running:
                 program.twin()
             except TaskError as error:
                 raise Failed(Failure("", "", None, str(error))) from None
+        self._recorder: Optional[Recorder] = None
+        if record is not None:
+            try:
+                self._recorder = Recorder(program, os.fspath(record), channels, settings)
+            except Mistake as mistake:
+                raise ValueError(str(mistake)) from None
         made = [(a.name, Ends(program.run, a)) for a in program.apps]
         self._ends = {name: found for name, found in made if found.has_ends}
         self._thread = threading.Thread(target=self._run, name=program.name, daemon=True)
@@ -215,6 +228,9 @@ class Running:
             self._running.fail(
                 Failure("", "", None, "internal error: " + describe(error), traceback.format_exc())
             )
+        missing = "" if self._recorder is None else self._recorder.finish()
+        if missing:
+            self._running.speak(missing)
         for each in self._ends.values():
             each.look(finished=True)
 

@@ -1,10 +1,11 @@
-"""Files that a program writes for its user: what stands there stays as it is until there is
-something whole instead.
+"""Files that a program reads for its user, with limits, and those that it writes: what stands there
+stays as it is until there is something whole instead.
 
-In: a path that the user has named. Out: `Output`, which has found out before the run whether it can
-be written. A regular file, or the one that a link leads to, is written under another name beside it
-and then renamed; where nothing can be written beside it, it is written in its place at the end.
-What is no regular file (a terminal, a pipe, /dev/null) is opened at once, and written into.
+In: a path that the user has named. Out: the text of a regular file, or `Output`, which has found
+out before the run whether it can be written. A regular file, or the one that a link leads to, is
+written under another name beside it and then renamed; where nothing can be written beside it, it is
+written in its place at the end. What is no regular file (a terminal, a pipe, /dev/null) is opened
+at once, and written into.
 """
 
 from __future__ import annotations
@@ -16,12 +17,28 @@ import stat
 from contextlib import contextmanager
 from typing import IO, Iterator, Optional, Tuple
 
+#: Bytes of the longest text that is read.
+MOST = 1 << 26
 #: How the names of files begin that take the place of others in the end.
 BESIDE = ".flowc-"
 #: Why nothing can be written beside a file that can be written itself.
 _NOT_BESIDE = (errno.EACCES, errno.EPERM, errno.EROFS)
 #: Links that lead to each other end here.
 _MOST_LINKS = 40
+
+
+def read_text(path: str) -> str:
+    """A text of at most `MOST` bytes. Raises OSError and ValueError. A pipe may have no writer, and
+    a device no end: both are refused without waiting."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as stream:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("it is no regular file")
+        content = stream.read(MOST + 1)
+    if len(content) > MOST:
+        raise ValueError("it has more than %d MiB" % (MOST >> 20))
+    return content.decode("utf-8")
 
 
 class Output:

@@ -141,6 +141,8 @@ class Put(_End):
 class Reader(_End):
     """A source that reads a link; it knows the marks of the tokens of its latest firings."""
 
+    hands_on = True
+
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._marks: List[Marks] = [()] * LONGEST_AGO

@@ -17,7 +17,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequenc
 
 import numpy as np
 
-from .answers import Answer, Asked, Asking, Awaited, answer
+from .answers import Answer, Asked, Asking, Awaited, Messenger
 from .ends import Closed, Failed, Inlet, Outlet, Skipped, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
@@ -78,6 +78,8 @@ class Ends:
         #: Frames that have no answer, and why.
         self._left_out: Dict[int, Optional[Failure]] = {}
         app.told = self._leave_out
+        self._messenger = Messenger()
+        self._ports: Dict[str, Port] = {}
         self._why_not = "the program has not begun"
         self._ended = self._stopped = self._left = self._finished = False
         #: Was a caller told that the program has failed?
@@ -210,6 +212,8 @@ class Ends:
         for future in lost:
             if future.running() or future.set_running_or_notify_cancel():
                 future.set_exception(self._gone())
+        if finished:
+            self._messenger.close()
         return True
 
     def _over(self) -> bool:
@@ -249,8 +253,10 @@ class Ends:
     def _port(self, name: str) -> Port:
         """The port of what is put in at an `in`: a token, which is a list where its rate is `up
         to`."""
-        port: Any = self._inlets[name].outputs[0]
-        return port.one if self._most else port  # type: ignore[no-any-return]
+        if name not in self._ports:
+            port: Any = self._inlets[name].outputs[0]
+            self._ports[name] = port.one if self._most else port
+        return self._ports[name]
 
     def _asking(self, token: Sequence[Any], tokens: Dict[str, Any]) -> Tokens:
         if self._why_not:
@@ -393,7 +399,9 @@ class Ends:
                     if not self._ends or number >= self._ends[0]:
                         answers = self._hand_out()
                 self._ready.notify_all()
-            answer(answers)
+            self._messenger.answer(answers)
+            if len(results) <= WAIT_OUT:
+                return
             with self._lock:
                 wait_in_worker(
                     self._taken,
@@ -414,7 +422,7 @@ class Ends:
                     self._left_out[number] = self._reason(failures, at, per_iteration)
             answers = self._hand_out()
             self._ready.notify_all()
-        answer(answers)
+        self._messenger.answer(answers)
 
     def _reason(
         self, failures: Sequence[Failure], at: int, per_iteration: int

@@ -135,11 +135,9 @@ class RunOptions:
         "raise the events that come in at a Unix datagram socket", "PATH", alone=True
     )
     record: Optional[str] = _option(
-        "write what channels carry, and what was decided, to an MCAP file", "FILE", alone=True
+        "write what channels carry, and what was decided, to an MCAP file", "FILE"
     )
-    channels: Optional[str] = _option(
-        "record only these channels: `cam.image,plan.*`", "NAMES", alone=True
-    )
+    channels: Optional[str] = _option("record only these channels: `cam.image,plan.*`", "NAMES")
     replay: Optional[str] = _option(
         "do again what a recording has, and compare; or feed sources from a bag of ROS 2; or change"
         " states as a report says",

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from .clocks import RatesRefused
+from .files import read_text
 from .options import Mistake, RunOptions
 from .replaying import is_report
 from .report import VERSION
@@ -75,8 +76,7 @@ def _script(path: str, program: Program, control: Control) -> List[ScriptLine]:
     """The lines of a file: `2.5 s turn`, or `120 Front turn` for 120 frames of an app. Raises
     Mistake."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            texts = stream.read().splitlines()
+        texts = read_text(path).splitlines()
     except (OSError, ValueError) as error:
         raise Mistake(
             "cannot read %s: %s" % (path, getattr(error, "strerror", None) or error)
@@ -113,15 +113,14 @@ def _script(path: str, program: Program, control: Control) -> List[ScriptLine]:
 def _stays(path: str, control: Control) -> List[Stay]:
     """What a report says of the stays in states. Raises Mistake."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            document = json.load(stream)
+        document = json.loads(read_text(path))
         if document.get("version", VERSION) != VERSION:
             raise ValueError("its version is %r" % (document["version"],))
         stays = [
             Stay(str(s["state"]), {str(a): int(n) for a, n in s["frames"].items()})
             for s in document["stays"]
         ]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Mistake("%s is no report of a program with states: %s" % (path, error)) from None
     for stay in stays:
         state = control.states.get(stay.state)

@@ -96,7 +96,7 @@ class RecordedChannel:
             }
         return {
             "topic": self.topic,
-            "type": self.kind,
+            "kind": self.kind,
             "definition": definition_of(self.kind),
             "metadata": told,
         }
@@ -136,11 +136,10 @@ def _lengths(ports: Sequence[Port], blocks: Sequence[Any]) -> List[Optional[int]
 
 
 def is_recordable(task: Task) -> bool:
-    """Can its tokens be recorded? Those that only pass on, or that are found in a mailbox, are
-    recorded where they are made."""
-    if task.code.passes_on is not None or task.code.finds_in is not None:
-        return False
-    return all(port.dtype != object and OPEN not in port.shape for port in task.outputs)
+    """Can its tokens be recorded?"""
+    return not task.code.hands_on and all(
+        port.dtype != object and OPEN not in port.shape for port in task.outputs
+    )
 
 
 def base_of(task: Task) -> int:
@@ -360,6 +359,8 @@ class Recorder:
     def _note(self, ended: bool) -> None:
         """How far the program is."""
         told = progress(self._program, ended)
+        if self._run.begin:
+            told["began"] = self._wall + self._run.begin
         now = self._wall + time.perf_counter_ns()
         self._append(Item(self._decided, 0, now, now, told), BESIDE)
 

@@ -15,7 +15,7 @@ import os
 import signal
 import struct
 import sys
-from typing import Any, Dict
+from typing import IO, Any, Dict
 
 #: What stands before each piece: its kind, a channel, a sequence number, two times (of the log and
 #: of the release, ns since 1970), and the bytes that follow.
@@ -42,14 +42,9 @@ def main(file: int) -> int:
 
 
 def _write(file: int) -> None:
-    from mcap.writer import CompressionType, Writer
-
     source = os.fdopen(0, "rb", CHUNK)
     with os.fdopen(file, "wb", 0) as raw:
-        writer: Any = Writer(raw, chunk_size=CHUNK, compression=CompressionType.NONE)
-        writer.start("ros2", "flowc")
-        schemas: Dict[str, int] = {}
-        channels: Dict[int, int] = {}
+        writer = McapWriter(raw)
         while True:
             head = source.read(HEAD.size)
             if len(head) < HEAD.size:
@@ -59,22 +54,53 @@ def _write(file: int) -> None:
             if len(data) < size:
                 break
             if kind == MESSAGE:
-                writer.add_message(channels[channel], log, data, publish, sequence)
+                writer.message(channel, log, data, publish, sequence)
             elif kind == CHANNEL:
-                about = json.loads(data)
-                if about["type"] not in schemas:
-                    schemas[about["type"]] = writer.register_schema(
-                        about["type"], "ros2msg", about["definition"].encode()
-                    )
-                channels[channel] = writer.register_channel(
-                    about["topic"], "cdr", schemas[about["type"]], about["metadata"]
-                )
+                writer.define(channel, **json.loads(data))
             elif kind == ABOUT:
-                writer.add_metadata("flowc", json.loads(data))
+                writer.about(json.loads(data))
             else:
                 writer.flush()
         writer.finish()
-        writer.flush()
+
+
+class McapWriter:
+    """A recording in the format MCAP, written to a stream without a buffer."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        from mcap.writer import CompressionType, Writer
+
+        self._writer: Any = Writer(stream, chunk_size=CHUNK, compression=CompressionType.NONE)
+        self._writer.start("ros2", "flowc")
+        self._schemas: Dict[str, int] = {}
+        self._channels: Dict[int, int] = {}
+
+    def about(self, told: Dict[str, str]) -> None:
+        """What is said of the program."""
+        self._writer.add_metadata("flowc", told)
+
+    def define(
+        self, channel: int, topic: str, kind: str, definition: str, metadata: Dict[str, str]
+    ) -> None:
+        """A topic, with messages of a type of ROS 2, for a number that is not used yet."""
+        if kind not in self._schemas:
+            schema = self._writer.register_schema(kind, "ros2msg", definition.encode())
+            self._schemas[kind] = schema
+        schema = self._schemas[kind]
+        self._channels[channel] = self._writer.register_channel(topic, "cdr", schema, metadata)
+
+    def message(self, channel: int, log: int, data: bytes, publish: int, sequence: int) -> None:
+        """A message, with its times in ns since 1970."""
+        self._writer.add_message(self._channels[channel], log, data, publish, sequence)
+
+    def flush(self) -> None:
+        """Write what waits to be a chunk."""
+        self._writer.flush()
+
+    def finish(self) -> None:
+        """Write what waits, and the index."""
+        self._writer.finish()
+        self._writer.flush()
 
 
 if __name__ == "__main__":

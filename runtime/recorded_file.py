@@ -103,6 +103,8 @@ class Decisions:
         self.frames: Dict[str, int] = {}
         self.begun: Dict[str, int] = {}
         self.stays: List[Tuple[str, Dict[str, int]]] = []
+        #: When the program began, in ns since 1970; 0: not known.
+        self.began = 0
         #: Is it all that the program did?
         self.ended = False
 
@@ -120,6 +122,7 @@ class Decisions:
         elif "frames" in told:
             self.frames, self.begun = _numbers(told["frames"]), _numbers(told["begun"])
             self.ended = bool(told["ended"])
+            self.began = _number(told.get("began", self.began))
             if "stays" in told:
                 del self.stays[_number(told["after"]) :]
                 self.stays += [(str(s["state"]), _numbers(s["frames"])) for s in told["stays"]]
@@ -154,8 +157,10 @@ class RecordedFile:
         #: What the recorder has said of the program; empty: another program has written the file.
         self.about: Dict[str, str] = {}
         self.decisions = Decisions()
-        #: Why it is not whole, in words.
-        self.cut = ""
+        #: Why it is not whole, in words; and the bytes from its beginning that are.
+        self.cut, self.whole = "", 0
+        #: The latest time of a message, in ns since 1970.
+        self.last = 0
         self._schemas: Dict[int, str] = {}
         self._channels: Dict[int, Track] = {}
         self._chunks: List[Tuple[int, int, int, str]] = []
@@ -185,6 +190,10 @@ class RecordedFile:
             return memoryview(data)
         return memoryview(self._chunk(chunk))[start : start + size]
 
+    def close(self) -> None:
+        """No message is read any more."""
+        os.close(self._file)
+
     def _chunk(self, number: int) -> bytes:
         with self._lock:
             data = self._kept.get(number)
@@ -203,7 +212,7 @@ class RecordedFile:
         if stream.read(len(MAGIC)) != MAGIC:
             raise Mistake("%s is no recording in the format MCAP" % self.path)
         while True:
-            begin = stream.tell()
+            begin = self.whole = stream.tell()
             head = stream.read(_HEAD.size)
             if len(head) < _HEAD.size:
                 self.cut = "it ends after %d bytes, before its end" % begin
@@ -287,9 +296,10 @@ class RecordedFile:
         end = len(content) if end is None else end
         if begin + _MESSAGE_HEAD.size > end:
             raise ValueError("a message of %d bytes" % (end - begin))
-        channel, sequence, _, _ = _MESSAGE_HEAD.unpack_from(content, begin)
+        channel, sequence, log, _ = _MESSAGE_HEAD.unpack_from(content, begin)
         track = self._channels[channel]
         self._count += 1
+        self.last = max(self.last, log)
         if self._count > MOST_MESSAGES:
             raise Mistake(
                 "%s has more than %s messages: record fewer channels"
@@ -327,7 +337,7 @@ def _decompressed(data: bytes, compression: str, size: int) -> bytes:
             import zstandard
 
             decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_CHUNK)
-            with decompressor.stream_reader(data) as stream:
+            with decompressor.stream_reader(data, read_across_frames=True) as stream:
                 found = stream.read(size + 1)
         elif compression == "lz4":
             import lz4.frame

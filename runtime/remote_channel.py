@@ -20,6 +20,8 @@ from .tokens import Missing, Port, initial_tokens
 class Forward(Code):
     """Hands its tokens on: what stands on a link between machines."""
 
+    hands_on = True
+
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         pass
 

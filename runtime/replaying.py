@@ -68,4 +68,7 @@ def replay_of(
     if os.path.isdir(path) or not _beginning(path).startswith(MAGIC):
         return Bag(program, path)
     file = RecordedFile(path)
-    return Replay(program, file, settings) if file.about else Bag(program, path)
+    if file.about:
+        return Replay(program, file, settings)
+    file.close()
+    return Bag(program, path)

@@ -19,6 +19,8 @@ from .tokens import Port
 class _Resampling(Code):
     """Works on blocks of `block` tokens."""
 
+    hands_on = True
+
     def __init__(self, count: int, block: int = 1) -> None:
         self.count, self.block = count, block
         self.passes_on = self._passes_on()

@@ -32,6 +32,8 @@ class OpenOptions:
     twin: bool = False
     watchdog: float = 60.0
     settings: Sequence[str] = ()
+    record: str | Path | None = None
+    channels: str | None = None
 
 
 def open_program(path: str | Path, output: str | Path | None = None, **asked: Any) -> Running:
@@ -39,8 +41,8 @@ def open_program(path: str | Path, output: str | Path | None = None, **asked: An
     first if needed.
 
     `asked` are fields of `BuildOptions` and of `OpenOptions`. Raises Errors of the build, `Failed`
-    (of the program's own copy of the runtime) if it cannot start, and ValueError for invalid
-    `settings`.
+    (of the program's own copy of the runtime) if it cannot start, ValueError for invalid `settings`
+    and `channels`, and OSError for a file that cannot be written.
     """
     building = BuildOptions.taken_from(asked)
     options = OpenOptions(**asked)
@@ -48,7 +50,13 @@ def open_program(path: str | Path, output: str | Path | None = None, **asked: An
     if not directory.is_dir():
         directory = build_with(building, path, output).directory
     running: Running = _package(directory).open(
-        options.frames, options.full_speed, options.twin, options.watchdog, options.settings
+        options.frames,
+        options.full_speed,
+        options.twin,
+        options.watchdog,
+        options.settings,
+        options.record,
+        options.channels,
     )
     return running
 

@@ -146,10 +146,25 @@ class Rig:
         """The path where a part writes a file of that name."""
         return next(f"{p.folder}/{name}" for p in self._parts if p.site.machine == machine)
 
+    @contextmanager
+    def writing(self, files: Mapping[str, Path]) -> Iterator[dict[str, str]]:
+        """Paths where the parts write, by machine; afterwards their files are copied here."""
+        with ExitStack() as stack:
+            there = {}
+            for part in self._parts:
+                own = part.host.writing({"file": files[part.site.machine]})
+                there[part.site.machine] = stack.enter_context(own)["file"]
+            yield there
+
     @property
     def machines(self) -> tuple[str, ...]:
-        """Threads that each run a part."""
+        """The machines that each run a part."""
         return tuple(p.site.machine for p in self._parts)
+
+    def deployments(self) -> dict[str, Any]:
+        """What each part is, by machine."""
+        folders = {m: self.built.directory / folder_of(m) for m in self.machines}
+        return {m: json.loads((f / "deployment.json").read_bytes()) for m, f in folders.items()}
 
     def _attend(self, part: _Part, words: Sequence[str], hear: Hear) -> None:
         def started(send: Callable[[int], None]) -> None:
@@ -398,13 +413,21 @@ def _missing(part: _Part, others: Sequence[str]) -> Iterator[Diagnostic]:
         yield Diagnostic("F654", message, None, help=help_text)
 
 
-def run_parts(rig: Rig, words: Sequence[str], settings: Sequence[str], *, silent: bool) -> Joined:
-    """Run the program to its end; returns its status and the joined report. Raises Errors."""
+def run_parts(
+    rig: Rig,
+    words: Sequence[str],
+    settings: Sequence[str],
+    own_words: Mapping[str, Sequence[str]],
+    *,
+    silent: bool,
+) -> Joined:
+    """Run the program to its end, each part with words of its own as well; returns its status and
+    the joined report. Raises Errors."""
     name = "report.json"
     own = settings_of(rig, settings)
     start = {}
     for machine in rig.machines:
-        start[machine] = ["main.py", *words]
+        start[machine] = ["main.py", *words, *own_words[machine]]
         for setting in own[machine]:
             start[machine] += ["--set", setting]
         start[machine] += ["--quiet", "--report", rig.file(machine, name)]
@@ -427,9 +450,7 @@ def settings_of(rig: Rig, settings: Sequence[str]) -> dict[str, list[str]]:
     """Values of parameters, by part; a value whose task is in no part goes to the first, which
     reports it."""
     machine_of: dict[str, str] = {}
-    for machine in rig.machines:
-        folder = rig.built.directory / folder_of(machine)
-        deployment = json.loads((folder / "deployment.json").read_bytes())
+    for machine, deployment in rig.deployments().items():
         for app in deployment["apps"]:
             machine_of |= {task["name"]: machine for task in app["tasks"]}
     by_machine: dict[str, list[str]] = {machine: [] for machine in rig.machines}

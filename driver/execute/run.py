@@ -30,6 +30,7 @@ from ..text.notebook_result import NotebookResult
 from .live_output import Hear, attend, reached, there
 from .native import record_native
 from .post_run_report import Bounded, Slower, bounded, slower
+from .recordings import Recorded, recording
 from .rig import sites_for
 
 
@@ -40,7 +41,8 @@ class FinishedRun(NotebookResult):
     `disagreed` is the harness's message if a twin did not give the results of the reference: the
     program was not run then. For a run on `host`, `slower` are tasks that took much longer than in
     the profile, and `bounded` the longest latencies beside the bounds of the stored mapping, if the
-    program ran at its own pace. On several machines `parts` is the joined report.
+    program ran at its own pace. On several machines `parts` is the joined report, and `recorded`
+    what parts have recorded.
     """
 
     built: Built
@@ -50,6 +52,7 @@ class FinishedRun(NotebookResult):
     slower: tuple[Slower, ...] = ()
     bounded: tuple[Bounded, ...] = ()
     parts: dict[str, Any] | None = None
+    recorded: Recorded | None = None
 
 
 def _nothing(*_: object) -> None:
@@ -239,13 +242,25 @@ def _run_parts(
     """Run the parts of a program on their machines."""
     from .rig import placed, run_parts
 
-    words = replace(options.in_parts(), settings=(), report_to=None, quiet=False).words()
-    with placed(built, sites, report) as rig:
-        status, document_of_parts = run_parts(rig, words, options.settings, silent=document)
+    own = replace(options.in_parts(), settings=(), report_to=None, quiet=False)
+    words = replace(own, record=None, channels=None).words()
+    path = None if options.record is None else Path(options.record)
+    with placed(built, sites, report) as rig, recording(rig, path, options.channels) as asked:
+        status, document_of_parts = run_parts(
+            rig, words, options.settings, asked.words, silent=document
+        )
     text = json.dumps(document_of_parts, indent=1)
     if options.report_to is not None:
         Path(options.report_to).write_text(text)
-    return FinishedRun(built, status, text if document else None, parts=document_of_parts)
+    if asked.recorded is not None and asked.recorded.missing:
+        status = status or 1
+    return FinishedRun(
+        built,
+        status,
+        text if document else None,
+        parts=document_of_parts,
+        recorded=asked.recorded,
+    )
 
 
 def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,8 @@ def test_it_begins_where_it_is_told(built: Path) -> None:
         (["--start", "cruse"], "there is no state `cruse`; did you mean `cruise`?"),
         (["--events", "{}"], "line 2: there is no event `trun`; did you mean `turn`?"),
         (["--replay", "{}"], "is no report of a program with states"),
+        (["--replay", "{}.pipe"], "is no report of a program with states: it is no regular file"),
+        (["--events", "{}.pipe"], "f.pipe: it is no regular file"),
         (["--control", "/nowhere/s"], "cannot listen at /nowhere/s"),
     ],
 )
@@ -131,6 +134,7 @@ def test_what_cannot_be_is_refused(
     built: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     (tmp_path / "f").write_text("1 s turn\n2 s trun\n")
+    os.mkfifo(tmp_path / "f.pipe")  # nothing writes into it
     done = run(built, *(a.format(tmp_path / "f") for a in arguments), "--frames", "3")
     assert done.returncode == 2 and said in done.stderr
 

@@ -33,7 +33,7 @@ QUICK = {
     "PAUSE": 0.05,
     "SLOWEST": 10**7,
 }
-SMALL = {"MOST_KEPT": 1 << 20, "MOST_SAID": 1 << 22, "MOST_FILE": 1 << 22}
+SMALL = {"MOST_KEPT": 1 << 20, "MOST_SAID": 1 << 22, "MOST_FILE": 1 << 22, "MOST_WRITTEN": 1 << 22}
 #: Seconds after which a board hangs, on a machine with other things to do.
 HANGS = 100.0
 WHO = json.dumps({**whoami.document(), "numpy": "1.26.4", "device": None})

@@ -149,10 +149,15 @@ def test_a_report_that_is_none(path: str, value: Any) -> None:
     rig: Any = type(
         "Rig",
         (),
-        {"machines": (), "run": lambda *_, **__: 0, "files": lambda *_: {"front": content}},
+        {
+            "machines": (),
+            "deployments": lambda _: {},
+            "run": lambda *_, **__: 0,
+            "files": lambda *_: {"front": content},
+        },
     )()
     with pytest.raises(Errors, match=r"F657.*the report of `front` cannot be read"):
-        run_parts(rig, [], [], silent=True)
+        run_parts(rig, [], [], {}, silent=True)
 
 
 def test_measured_devices_that_say_other_things() -> None:

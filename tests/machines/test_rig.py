@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flowc.driver.build.build import build
 from flowc.driver.execute import rig
+from flowc.driver.execute.recordings import join
 from flowc.driver.execute.run import run
 from flowc.driver.execute.run import test as harness_of
 from flowc.machines.rig import Site, read_sites
 from flowc.model.diagnostic import Errors
 from flowc.runtime import peer
+from flowc.runtime.options import Mistake
+from flowc.runtime.record import DECISIONS
+from flowc.runtime.record_file import McapWriter
+from flowc.runtime.recorded_file import RecordedFile
 from flowc.runtime.report import table
+from flowc.runtime.ros_messages import STRING, definition_of, text_message
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
 
 from builds import HANGS, Write, store_profile
+from builds import run as run_program
 from rigs import MIXED, MIXED_TASKS, TASKS, TEXT, sites
 
 #: Runs the last of its words, as the far side of ssh does.
@@ -82,9 +94,8 @@ def test_parts_here_and_on_a_board_are_joined(
         f'[front]\nhere = true\n[back]\nboard = "board{tmp_path}/far"\naddress = "127.0.0.1"\npython = "{sys.executable}"\n'
     )
     settings = ["A.camera.count=13"]  # goes to the part that has it
-    ran = run(
-        text, tmp_path / "out", platform="rig", machines=file, settings=settings, document=True
-    )
+    asked: dict[str, Any] = {"settings": settings, "record": str(tmp_path / "r"), "channels": "*"}
+    ran = run(text, tmp_path / "out", platform="rig", machines=file, document=True, **asked)
     out, err = capfdbinary.readouterr()
     assert ran.status == 0, err
     assert not out and err.count(b"[back] ") == 0  # results alone, on standard error
@@ -102,6 +113,81 @@ def test_parts_here_and_on_a_board_are_joined(
     )
     most = {name: c["most"] <= c["capacity"] for name, c in document["channels"].items()}
     assert all(most.values())
+    # what both have recorded is one file, which the program as a whole does again
+    assert ran.recorded is not None and not ran.recorded.missing
+    assert not list(tmp_path.glob("r.*"))
+    found = Counter(topic for topic, _, _ in recorded_messages(tmp_path / "r"))
+    decided = found.pop(DECISIONS)
+    assert decided and len(found) == ran.recorded.channels == 6
+    assert found["/A/camera/frame"] == found["/A/camera/mark"] == 13  # six frames and a half
+    assert found["/A/weigh/sum"] >= 48 and found["/A/tell/last"] >= 12
+    assert found.total() == ran.recorded.tokens
+    done = run_program(tmp_path / "out", "--replay", str(tmp_path / "r"))
+    assert re.search(r"(11\d) of \1 tokens of 4 channels equal, bit for bit", done.stderr), (
+        done.stderr
+    )
+    with pytest.raises(Mistake, match=r"no channel `weight`; there is A.camera.frame,.* A.tell"):
+        run(
+            text,
+            tmp_path / "out",
+            platform="rig",
+            machines=file,
+            **(asked | {"channels": "weight"}),
+        )
+
+
+def recorded_messages(file: Path) -> list[tuple[str, int, Any]]:
+    """Topic, time and content of each, in the order of the file, read by the package `mcap`."""
+    with file.open("rb") as stream:
+        reader = make_reader(stream, validate_crcs=True, decoder_factories=[DecoderFactory()])
+        return [
+            (channel.topic, message.log_time, said)
+            for _, channel, message, said in reader.iter_decoded_messages(log_time_order=False)
+        ]
+
+
+def test_recordings_are_joined_by_the_moment_at_which_all_began(tmp_path: Path) -> None:
+    """The clock of the second part is a day ahead; it was killed, and the third has left nothing."""
+    day = 86_400 * 10**9
+    files = {name: tmp_path / name for name in "abc"}
+    for name, began, told in (
+        ("a", 1000, [(5, 1), (20, 2), (30, True)]),
+        ("b", 1000 + day, [(7, 1), (25, 9)]),
+    ):
+        with files[name].open("wb", 0) as stream:
+            writer = McapWriter(stream)
+            writer.about({"version": "1", "settings": json.dumps([f"A.{name}.x=1"])})
+            writer.define(0, DECISIONS, STRING, definition_of(STRING), {"version": "1"})
+            writer.define(1, f"/A/{name}", STRING, definition_of(STRING), {"channel": f"A.{name}"})
+            for after, frames in told:
+                progress = {
+                    "ended": frames is True,
+                    "frames": {"A": 3 if frames is True else frames},
+                    "begun": {"A": 9},
+                    "began": began,
+                }
+                writer.message(1, began + after - 1, text_message(f"{name}{after}"), began, after)
+                writer.message(0, began + after, text_message(json.dumps(progress)), began, after)
+            writer.finish()
+    found = join({name: files[name] for name in "ab"}, tmp_path / "r", "build")
+    assert (found.tokens, found.channels, found.parts) == (5, 2, 2)
+    assert found.missing == ("b: it was killed",)
+    rows = recorded_messages(tmp_path / "r")
+    assert [(t, said.data) for topic, t, said in rows if topic != DECISIONS] == [
+        (1004, "a5"), (1006, "b7"), (1019, "a20"), (1024, "b25"), (1029, "a30"),
+    ]  # fmt: skip
+    frames = [
+        (t, json.loads(said.data)["frames"]["A"]) for topic, t, said in rows if topic == DECISIONS
+    ]
+    # what is said after the last message of the part that was killed does not count
+    assert frames == [(1005, 0), (1007, 1), (1020, 1), (1025, 2)]
+    joined = RecordedFile(str(tmp_path / "r"))
+    assert not joined.decisions.ended and joined.about["build"] == "build"
+    assert json.loads(joined.about["settings"]) == ["A.a.x=1", "A.b.x=1"]
+    assert not any(file.exists() for file in files.values())
+    files["a"].write_bytes(b"no recording")
+    found = join({"a": files["a"], "c": files["c"]}, tmp_path / "r", "build")
+    assert found.tokens == 0 and [m.partition(": ")[0] for m in found.missing] == ["a", "c"]
 
 
 def test_parts_listen_where_the_others_find_them(text: Path, tmp_path: Path) -> None:

@@ -9,7 +9,11 @@ from typing import Any
 import flowc
 import numpy as np
 import pytest
-from rosbags.rosbag2 import StoragePlugin, Writer
+import zstandard
+from flowc.runtime import bag as bags
+from flowc.runtime import recorded_file
+from flowc.runtime.options import Mistake
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from builds import Write, run
@@ -38,11 +42,19 @@ def picture(k: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(k).integers(0, 255, (6, 8, 3)).astype(np.uint8)
 
 
-def written(path: Path, image: str, storage: StoragePlugin, encoding: str = "bgr8") -> Path:
+def written(
+    path: Path,
+    image: str,
+    storage: StoragePlugin,
+    encoding: str = "bgr8",
+    packed: CompressionMode = CompressionMode.NONE,
+) -> Path:
     """A bag of pictures, whose rows are filled up, and of speeds."""
     times, header = TYPES.types["builtin_interfaces/msg/Time"], TYPES.types["std_msgs/msg/Header"]
     layout = TYPES.types["std_msgs/msg/MultiArrayLayout"]
-    with Writer(path, version=9, storage_plugin=storage) as writer:
+    made = Writer(path, version=9, storage_plugin=storage)
+    made.set_compression(packed, CompressionFormat.ZSTD)
+    with made as writer:
         kinds = {image: "sensor_msgs/msg/Image", "/base/speed": "std_msgs/msg/Float32MultiArray"}
         topics = {n: writer.add_connection(n, kind, typestore=TYPES) for n, kind in kinds.items()}
         for k in range(COUNT):
@@ -84,6 +96,48 @@ def test_sources_deliver_the_messages_of_a_bag(
     one = next(bag.glob("*.mcap"), None) or next(bag.glob("*.db3"))
     alone = run(program, "--replay", str(one), "--quiet", "--full-speed")
     assert alone.returncode == 0 and alone.stdout == done.stdout
+
+
+@pytest.mark.parametrize("packed", ["NONE", "FILE", "MESSAGE"])
+def test_compressed_bags_are_unpacked_within_limits(
+    write: Write, tmp_path: Path, packed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(
+        tmp_path / "bag", "/front/camera", StoragePlugin.SQLITE3, packed=CompressionMode[packed]
+    )
+    bags._require_limits(str(path))
+    begin, topics = bags._topics(str(path))
+    assert begin == 10**18 and {t.name: t.messages for t in topics} == {
+        "/front/camera": COUNT,
+        "/base/speed": COUNT,
+    }
+    assert (
+        picture(0).tobytes()[:3] in topics[0].first or picture(0).tobytes()[:3] in topics[1].first
+    )
+    monkeypatch.setattr(bags, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr(bags, "MOST_MESSAGE", 20)
+    if packed == "FILE":
+        with pytest.raises(Mistake, match=r"\.zstd is larger than the room for it, unpacked"):
+            bags._require_limits(str(path))
+    else:
+        bags._require_limits(str(path))
+    if packed == "MESSAGE":
+        with pytest.raises(Mistake, match="cannot be read as a bag of ROS 2: has more than 0 MiB"):
+            bags._topics(str(path))
+
+
+def test_parts_of_bags_are_as_large_as_they_say(tmp_path: Path) -> None:
+    """The second of two frames of a chunk is unpacked as well, and counts."""
+    frame = zstandard.ZstdCompressor().compress
+    content = frame(bytes(100)) + frame(bytes(1 << 16))
+    assert recorded_file._decompressed(frame(bytes(100)), "zstd", 100) == bytes(100)
+    with pytest.raises(ValueError, match="a chunk has 101 bytes instead of 100"):
+        recorded_file._decompressed(content, "zstd", 100)
+    assert bags._unpacked(content) == bytes(100 + (1 << 16))
+    (tmp_path / "skipped").write_bytes(b"\x50\x2a\x4d\x18" + bytes(4) + content)
+    assert bags._size_of(str(tmp_path / "skipped"), 1 << 20) == 100 + (1 << 16)
+    with pytest.raises(ValueError, match="larger than the room"):
+        bags._size_of(str(tmp_path / "skipped"), 1 << 10)
 
 
 def test_messages_come_when_they_came(write: Write, tmp_path: Path) -> None:

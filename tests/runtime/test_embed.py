@@ -257,6 +257,29 @@ def test_the_event_loop_goes_on_while_requests_wait_for_room(gate: Any) -> None:
     assert running.report()["tasks"]["Held.gate"]["firings"] == 29
 
 
+def test_answers_to_coroutines_have_a_thread_that_ends_with_the_program(service: Path) -> None:
+    """Also where the loop of a coroutine that asked is gone: others get theirs."""
+
+    def messengers() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "answers"}
+
+    async def leave(running: Running) -> None:
+        asyncio.ensure_future(running.aask(image(1)))  # noqa: RUF006 - it is left behind
+        await asyncio.sleep(0)
+
+    before = messengers()
+    with flowc.open(service) as running:
+        running.ask(image(0)).result(timeout=HANGS)
+        assert messengers() == before  # where threads ask, there is none
+        asyncio.run(leave(running))
+        for seed in range(2, 5):
+            found = asyncio.run(running.aask(image(seed)))
+            np.testing.assert_array_equal(found, plain(image(seed)))
+        made = messengers() - before
+    assert len(made) == 1
+    ended(*made)
+
+
 # -- several ends ----------------------------------------------------------------------------------
 def test_several_ends_are_named(write: Write, tmp_path: Path) -> None:
     flow = write(
@@ -756,6 +779,26 @@ def test_a_request_that_is_skipped_says_why_without_another_one(
             assert running.alive
         assert running.report()["apps"]["Service"]["skipped"] == 3
     assert not running.alive and running.report()["status"] == 0
+
+
+@pytest.mark.parametrize("batch", ["", "batch up to 3 within 1 ms"])
+def test_what_was_asked_is_recorded_and_replayed(
+    write: Write, tmp_path: Path, batch: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = SKIPPING.replace("app Service {", f"app Service {{ {batch}")
+    out, file = build(write(text, t_py=TASKS), tmp_path / "b", platform="two"), tmp_path / "r"
+    values = [154 if number % 7 == 1 else number % 50 for number in range(40)]
+    with flowc.open(out, record=file, channels="strict.*,image.*") as running:
+        asked = [running.ask(np.full((4, 3), value, np.uint8)) for value in values]
+        assert sum(f.exception(timeout=HANGS) is None for f in asked) == 34
+    assert not [r for r in caplog.messages if "skipped" not in r]
+    done = run(out, "--replay", str(file))
+    assert done.returncode == 0
+    assert "34 of 34 tokens of 1 channel equal, bit for bit" in done.stderr, done.stderr
+    with pytest.raises(ValueError, match=r"no channel `strikt`; there is Service.image.image,"):
+        flowc.open(out, record=file, channels="strikt")
+    with pytest.raises(FileNotFoundError):
+        flowc.open(out, record=tmp_path / "no" / "r")
 
 
 def test_requests_that_are_skipped_spoil_no_others(write: Write, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ TEXT = """
 task Src { out x: int32   wcet 1 ms   python "code.py:src" }
 task Work { in x: int32   out y: int32   wcet 3 ms   python "code.py:Work" }
 task End { in y: int32   wcet 1 ms   python "code.py:end" }
-app A { period 20 ms   src: Src   work: Work   end: End   src -> work -> end }
+app A { period 20 ms   deadline 1500 ms   src: Src   work: Work   end: End   src -> work -> end }
 """
 CODE = """
 import time
@@ -29,7 +29,7 @@ class Work:
     def __init__(self): self.n = -1
     def __call__(self, x):
         self.n += 1
-        if self.n == 25: time.sleep(0.5)
+        if self.n == 25: time.sleep(1.8)
         return x
 def end(y): pass
 """
@@ -37,16 +37,17 @@ def end(y): pass
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The text, and what its recorder of a second has written: frame 25 is half a second late."""
+    """The text, and what its recorder has written: frame 25 is late by 0.3 s, and no
+    frame before it, unless the machine is busy for more than a second."""
     folder = tmp_path_factory.mktemp("flight")
     flow = folder / "a.flow"
     flow.write_text(TEXT)
     (folder / "code.py").write_text(CODE)
     flowc.build(flow, folder / "b", measure=False)
     written = folder / "flight.json"
-    done = run(folder / "b", "--frames", "60", "--flight-recorder", f"1s:{written}")
+    done = run(folder / "b", "--frames", "60", "--flight-recorder", f"4s:{written}")
     assert done.returncode == 0, done.stderr
-    assert f"the last 1 s are in {written}" in done.stderr
+    assert f"the last 4 s are in {written}" in done.stderr
     return flow, written
 
 
@@ -58,7 +59,7 @@ def test_the_last_seconds_around_a_missed_deadline_are_written(
     assert 25 in {event["args"]["frame"] for event in missed}
     firings = [e for e in document["traceEvents"] if e["ph"] == "X"]
     first, last = firings[0]["ts"], firings[-1]["ts"]
-    assert last - first < 2_500_000  # microseconds
+    assert last - first < 6_000_000  # microseconds
     assert {e["args"]["frame"] for e in firings if e["name"] == "A.work"} >= {24, 25, 26}
 
 
@@ -70,7 +71,7 @@ def test_a_program_in_time_writes_nothing(recorded: tuple[Path, Path]) -> None:
 
 
 def test_a_failure_is_written(write: Write, tmp_path: Path) -> None:
-    flow = write(TEXT, code_py=CODE.replace("time.sleep(0.5)", "raise ValueError('no')"))
+    flow = write(TEXT, code_py=CODE.replace("time.sleep(1.8)", "raise ValueError('no')"))
     flowc.build(flow, tmp_path / "b", measure=False)
     out = tmp_path / "flight.json"
     done = run(tmp_path / "b", "--flight-recorder", f"60s:{out}")
