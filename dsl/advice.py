@@ -78,6 +78,7 @@ ITEMS = {
         "contention",
         "compute",
         "tensorrt",
+        "module",
         "power",
         "machine",
         "link",

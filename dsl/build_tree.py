@@ -413,6 +413,9 @@ class TreeBuilder:
     def tensorrt(self, span: Span, version: Token) -> s.TensorRTDecl:
         return s.TensorRTDecl(self._text(version), span)
 
+    def module(self, span: Span, name: Token) -> s.ModuleDecl:
+        return s.ModuleDecl(self._word(name), span)
+
     def pool(
         self, span: Span, kind: Token, name: Token, count: s.Expr | None, *options: s.PoolOption
     ) -> s.PoolDecl:

@@ -23,6 +23,7 @@ from ..model.mapping import (
     Pin,
     PinStage,
 )
+from ..model.modules import MODULES, Module
 from ..model.platform import (
     KINDS,
     MOST_PROCESSORS,
@@ -58,16 +59,19 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
     pools |= {pool.name: pool for pool in rig.links(wires)}
     if not any(isinstance(item, s.PoolDecl | s.MachineDecl) for item in declaration.items):
         _without_processors(f"platform `{declaration.name.text}`", declaration.name.span, context)
+    dla = any(p.kind == "dla" for p in pools.values())
+    module = _module(declaration, context, dla)
     return Platform(
         declaration.name.text,
         tuple(pools.values()),
         tuple(contention),
         declaration.doc,
         declaration.name.span,
-        _tensorrt(declaration, context, any(p.kind == "dla" for p in pools.values())),
+        _tensorrt(declaration, context, dla, module),
         names,
         wires,
         _board_power(declaration, context, evaluate),
+        module="" if module is None else module.name,
     )
 
 
@@ -123,7 +127,27 @@ def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evalua
     return evaluate.power(powers, twice) or Fraction(0)
 
 
-def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
+def _module(declaration: s.PlatformDecl, context: Context, dla: bool) -> Module | None:
+    """Which of NVIDIA's modules it is; one without a DLA that is declared is a fault."""
+    declared = [i for i in declaration.items if isinstance(i, s.ModuleDecl)]
+    if not declared:
+        return None
+    if len(declared) > 1:
+        context.repeated("F115", "`module` is given twice", declared[1].span, declared[0].span)
+    name = declared[0].name
+    module = MODULES.get(name.text)
+    if module is None:
+        help_text = did_you_mean(name.text, MODULES) or f"use {one_of(MODULES)}, or leave it out"
+        context.fault("F105", f"`{name.text}` is no module", name.span, help=help_text)
+    elif dla and not module.dla:
+        message = f"the {module.title} has no DLA"
+        context.fault("F510", message, name.span, help="leave `dla` out")
+    return module
+
+
+def _tensorrt(
+    declaration: s.PlatformDecl, context: Context, dla: bool, module: Module | None
+) -> tuple[int, ...]:
     """The board's version of TensorRT; a version that does not support declared DLAs is a fault."""
     declared = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
     if not declared:
@@ -150,6 +174,14 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
     if dla and numbers.without_dla:
         message = f"TensorRT {version.value} has no DLA"
         help_text = "versions up to 10.7, and 11.4.1 and later, support it"
+        context.fault("F510", message, version.span, help=help_text)
+    elif dla and module is None and numbers.without_most_dlas:
+        message = f"TensorRT {version.value} uses the DLA of the AGX Orin alone"
+        help_text = "write `module agx_orin` in the platform, if it is one"
+        context.fault("F510", message, version.span, help=help_text)
+    elif dla and module is not None and module.dla and not module.dla_works_with(numbers):
+        message = f"TensorRT {version.value} does not use the DLA of the {module.title}"
+        help_text = "leave `dla` out, or give the version of a JetPack that does"
         context.fault("F510", message, version.span, help=help_text)
     return numbers
 

@@ -87,7 +87,8 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`span` is None for the built-in host. `tensorrt` is the board's version, () = none.
+    """`span` is None for the built-in host. `tensorrt` is the board's version, () = none; `module`
+    names the board among `model.modules`, "" = unknown.
 
     With several `machines`, each pool belongs to one of them, and `wires` join them; each wire is a
     pool of its own, too. `power_w` is the board's constant power in watts. `native`: its programs
@@ -104,6 +105,7 @@ class Platform:
     wires: tuple[Wire, ...] = ()
     power_w: Fraction = Fraction(0)
     native: bool = False
+    module: str = ""
 
     @property
     def machine_of(self) -> dict[str, str]:

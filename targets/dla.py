@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..model.application import Network, Task
 from ..model.files import scratch
+from ..model.modules import MODULES
 from ..model.platform import Platform
 from ..model.tensorrt import TensorRTVersion
 from ..networks.dla.limits import GENERATIONS, Generation
@@ -24,10 +25,12 @@ _BESIDE = {(7, 2): "xavier", (8, 7): "orin"}
 
 
 def generation(platform: Platform) -> Generation:
-    """The DLA of a platform: identified by the GPU beside it, else by its TensorRT."""
-    for pool in platform.pools:
-        if pool.compute in _BESIDE:
-            return GENERATIONS[_BESIDE[pool.compute]]
+    """The DLA of a platform: identified by its module or the GPU beside it, else by its
+    TensorRT."""
+    module = MODULES.get(platform.module)
+    for compute in (module.compute if module else None, *(pool.compute for pool in platform.pools)):
+        if compute in _BESIDE:
+            return GENERATIONS[_BESIDE[compute]]
     return GENERATIONS["xavier" if TensorRTVersion(platform.tensorrt).for_xavier else "orin"]
 
 

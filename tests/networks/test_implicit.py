@@ -395,7 +395,7 @@ network Net from "n.onnx" { in x: float32[1, 3, 32, 32] from "image"  out y from
 task Out { in y: float32[1, 10]  python "t.py:take" }
 app A { a: In  n: Net  b: Out  a -> n -> b }
 platform old { tensorrt "10.3"  cpu core  gpu ampere compute 8.7  dla nvdla }
-platform new { tensorrt "11.4.1"  cpu core  gpu ampere compute 8.7  dla nvdla }
+platform new { module agx_orin  tensorrt "11.4.1"  cpu core  gpu ampere compute 8.7  dla nvdla }
 """
 
 
