@@ -37,7 +37,7 @@ from ...profiling.engines import build_engines
 from ...profiling.identity import implementation_name, task_hashes
 from ...profiling.measure import wcet
 from ...report.written import WrittenTask as Fired
-from ...targets.dla import barred_from_dla
+from ...targets.accelerators import barred_from
 from ...targets.fitness import unfit_for
 from ..plan.program import firing_means, write_program
 from ..text.check import Report, Valid
@@ -141,9 +141,10 @@ def _runs_in_part(task: Task, valid: Valid) -> bool:
         return False
     if unfit_for(task, "dla", platform, fallback=True) is not None:
         return False
-    barred = barred_from_dla(task, platform)
+    barred = barred_from(task, platform)
     try:
-        return not all(barred(x.name) or x.operator in PAIR for x in _chain(task.network).layers)
+        layers = _chain(task.network).layers
+        return not all(barred("dla", x.name) or x.operator in PAIR for x in layers)
     except NetworkError:
         return False
 
