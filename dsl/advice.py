@@ -74,6 +74,7 @@ ITEMS = {
         "idle",
         "busy",
         "engines",
+        "engine",
         "memory",
         "contention",
         "compute",

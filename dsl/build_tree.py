@@ -395,6 +395,9 @@ class TreeBuilder:
     def engines(self, span: Span, count: s.Expr, how: Token) -> s.PoolOption:
         return self._option("engines", span, (count,), how)
 
+    def pool_engine(self, span: Span, name: Token) -> s.PoolOption:
+        return self._option("engine", span, (), name)
+
     def memory(self, span: Span, amount: s.Expr, unit: Token) -> s.PoolOption:
         return self._option("memory", span, (amount,), unit)
 

@@ -27,6 +27,7 @@ from ..model.modules import MODULES, Module
 from ..model.platform import (
     KINDS,
     MOST_PROCESSORS,
+    NPU_ENGINES,
     SCHEDULERS,
     Contention,
     Platform,
@@ -209,7 +210,30 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         options[option.key] = option
         pool = _with_option(pool, option, context, evaluate)
     _check_power(pool, options, context)
+    if not _check_engine(pool, options, item, context):
+        return None
     return None if count is None else pool
+
+
+def _check_engine(
+    pool: Pool, options: dict[str, s.PoolOption], item: s.PoolDecl, context: Context
+) -> bool:
+    """An NPU names its engine, and other processors do not."""
+    word = options["engine"].word if "engine" in options else None
+    if pool.kind != "npu":
+        if word is not None:
+            message = f"`{pool.name}` is no npu: it has no `engine`"
+            context.fault("F540", message, word.span, help="leave `engine` out")
+        return True
+    if word is None:
+        message = f"npu `{pool.name}` does not name its engine"
+        help_text = f"write `engine {NPU_ENGINES[0]}` behind it"
+        context.fault("F540", message, item.name.span, help=help_text)
+    elif word.text not in NPU_ENGINES:
+        message = f"there is no engine `{word.text}` of NPUs"
+        help_text = did_you_mean(word.text, NPU_ENGINES) or f"there is {one_of(NPU_ENGINES)}"
+        context.fault("F540", message, word.span, help=help_text)
+    return pool.engine in NPU_ENGINES
 
 
 def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: Evaluator) -> Pool:
@@ -228,6 +252,8 @@ def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: E
         case "engines":
             engines = evaluate.integer(values[0], {}, "the number of engines", 1)
             return replace(pool, engines=engines, engines_total=_in_total(word, context))
+        case "engine":
+            return replace(pool, engine=word.text)
         case "compute":
             return replace(pool, compute=_capability(option, pool.kind, context, evaluate))
         case _:

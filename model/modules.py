@@ -1,7 +1,7 @@
-"""Modules of NVIDIA's boards: what cannot be told from a GPU alone.
+"""Modules of boards: what cannot be told from their processors alone.
 
 All Orins have a GPU of the same compute capability, but not the same accelerators, and not the same
-TensorRT that uses them.
+TensorRT that uses them; NPUs of one engine compute in different precisions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ Versions = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """`name` is written in platforms. `dla` are the versions of TensorRT that use its DLA: () = it
-    has none."""
+    """`name` is written in platforms. `compute` is the compute capability of its GPU (None: no CUDA
+    there), `dla` are the versions of TensorRT that use its DLA: () = it has none. `npu` are the
+    precisions in which its NPU computes."""
 
     name: str
     title: str
-    compute: tuple[int, int]
+    compute: tuple[int, int] | None
     dla: Versions
+    npu: tuple[str, ...] = ()
 
     def dla_works_with(self, tensorrt: tuple[int, ...]) -> bool:
         """Does that TensorRT build engines for its DLA?"""
@@ -38,5 +40,7 @@ MODULES: dict[str, Module] = {
         Module("orin_nx", "Orin NX", (8, 7), (((8, 4), (10, 8)),)),
         Module("orin_nano", "Orin Nano", (8, 7), ()),
         Module("thor", "Thor", (11, 0), ()),
+        # Hexagon v68: QNN refuses fp16 there.
+        Module("qcs6490", "QCS6490", None, (), ("int8",)),
     )
 }

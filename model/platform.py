@@ -9,10 +9,16 @@ from typing import Literal, get_args
 
 from .span import Span
 
-Kind = Literal["cpu", "gpu", "dla", "link"]
+Kind = Literal["cpu", "gpu", "dla", "npu", "link"]
 Scheduler = Literal["static_order", "fixed_priority", "fifo"]
 #: The kinds that a text declares as processors; a link joins machines.
-KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla")
+KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla", "npu")
+#: Those beside the CPU.
+ACCELERATORS: tuple[Kind, ...] = ("gpu", "dla", "npu")
+#: Those that run a stage of a network as one piece, between whose layers nothing can run.
+UNDIVIDED: frozenset[Kind] = frozenset({"dla", "npu"})
+#: What runs networks on an NPU.
+NPU_ENGINES = ("qnn",)
 #: Limit of one pool: more is a mistake, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
@@ -25,9 +31,10 @@ class Pool:
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in
     total over the pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is
-    the compute capability of a GPU. The pool is one clock domain: at each of its rates (or its
-    fixed one) every processor takes `idle_w` watts, and `busy_w` more while it is busy; () =
-    unknown. With several machines, `machine` is the pool's, for a link the sender.
+    the compute capability of a GPU, `engine` the library that runs networks on an NPU. The pool is
+    one clock domain: at each of its rates (or its fixed one) every processor takes `idle_w` watts,
+    and `busy_w` more while it is busy; () = unknown. With several machines, `machine` is the
+    pool's, for a link the sender.
     """
 
     name: str
@@ -43,6 +50,7 @@ class Pool:
     idle_w: tuple[Fraction, ...] = ()
     busy_w: tuple[Fraction, ...] = ()
     machine: str = ""
+    engine: str = ""
 
     @property
     def processors(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..machines.whoami import cores, memory_bytes, processor_name, version_of
 from ..networks.engines import ENGINES
+from ..networks.npu import ENGINES as NPU_ENGINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ def _compilers_and_packages() -> tuple[Finding, ...]:
             "pip install 'flowc[machines]'",
         ),
         *(Finding(e.name, e.version, e.purpose, e.install) for e in ENGINES),
+        *(Finding(e.name, e.version, e.purpose, e.install) for e in NPU_ENGINES),
     )
 
 

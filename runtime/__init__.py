@@ -33,6 +33,7 @@ _NAMES = {
     "openvino": ("OpenVino",),
     "process": ("Process",),
     "program": ("Program",),
+    "qnn": ("Qnn",),
     "remote_channel": ("Forward",),
     "resample": ("Last", "Repeat"),
     "scheduling": ("Background", "FixedPriority", "Server"),

@@ -35,6 +35,7 @@ from .link import Take as Take
 from .openvino import OpenVino as OpenVino
 from .process import Process as Process
 from .program import Program as Program
+from .qnn import Qnn as Qnn
 from .remote_channel import Forward as Forward
 from .resample import Last as Last
 from .resample import Repeat as Repeat

@@ -2,45 +2,26 @@
 
 In: a task with its network, a kind of processor, the platform. Out: the reason why it cannot run
 there as a whole, or the layers that searches keep off it. What each compiler takes is in a module
-of its own, such as `dla`.
+of its own, `dla` or `npu`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ..model.application import Network, Task
 from ..model.platform import Platform
-from ..networks.accelerators.breaches import Breach
+from .compiler import Compiler
+from .dla import dla_compiler
 from .fitness import Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Compiler:
-    """What the compiler of a platform's accelerators takes.
-
-    `title` is what messages call such an accelerator. `unfit` is the reason why no layer of a
-    network can run there; `broken` are the rules that layers of a whole network break, and `remedy`
-    says what to do about one. Not `known`: the platform does not say which compiler it is, and is
-    for analyses, in which everything is allowed. Not `usable`: it has nothing for this accelerator.
-    """
-
-    title: str
-    unfit: Callable[[Task, Network], Reason | None]
-    broken: Callable[[Network], tuple[Breach, ...]]
-    remedy: str
-    known: bool = True
-    usable: bool = True
+from .npu import npu_compiler
 
 
 def compiler_of(platform: Platform, kind: str) -> Compiler | None:
     """The compiler for a kind of processor; None if all networks run there as they are, or the
     platform has no such processor."""
-    from .dla import dla_compiler
-
-    makers = {"dla": dla_compiler}
+    makers = {"dla": dla_compiler, "npu": npu_compiler}
     if kind not in makers or all(pool.kind != kind for pool in platform.pools):
         return None
     return makers[kind](platform)

@@ -18,7 +18,7 @@ from ..networks.accelerators.breaches import Breach
 from ..networks.dla.limits import GENERATIONS, Generation
 from ..networks.dla.rules import breaches
 from ..networks.quantization.implicit import has_pairs, without_pairs
-from .accelerators import Compiler
+from .compiler import Compiler
 from .fitness import Reason
 
 #: Compute capability of the GPU beside the DLA, and which one that is.
@@ -30,7 +30,7 @@ def generation(platform: Platform) -> Generation:
     TensorRT."""
     module = MODULES.get(platform.module)
     for compute in (module.compute if module else None, *(pool.compute for pool in platform.pools)):
-        if compute in _BESIDE:
+        if compute is not None and compute in _BESIDE:
             return GENERATIONS[_BESIDE[compute]]
     return GENERATIONS["xavier" if TensorRTVersion(platform.tensorrt).for_xavier else "orin"]
 

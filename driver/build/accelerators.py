@@ -13,7 +13,8 @@ from ...networks.accelerators.breaches import LegalRun, Row, legal_runs, summary
 from ...networks.onnx.cuts import read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import PAIR
-from ...targets.accelerators import Compiler, compiler_of
+from ...targets.accelerators import compiler_of
+from ...targets.compiler import Compiler
 
 #: Runs with at least this many layers get a line.
 RUNS = 3

@@ -123,7 +123,7 @@ def run(
 
     `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the
     build. With `document` the answer holds the report, and standard output is not used: what tasks
-    print goes to standard error. With a `twin`, threads of a CPU stand in for the GPU and the DLAs,
+    print goes to standard error. With a `twin`, threads of a CPU stand in for GPU, DLAs and NPUs,
     and a few frames are compared with the sequential reference first. With `real_time` a program in
     C++ asks the system for priorities and memory that stays. With a file of `machines` the
     parts run on those machines, and options about one machine are left out.

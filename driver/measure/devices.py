@@ -26,7 +26,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ...model.json_reader import Between, parse, parse_object, read
 from ...model.mapping import Mapping
-from ...model.platform import Platform
+from ...model.platform import ACCELERATORS, Platform
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.times import times_of
 from ...networks.onnx.cuts import LayerChain, read_chain
@@ -97,7 +97,7 @@ def measure_devices(
     tell = report or _ignore
     entries: list[ProfileEntry] = []
     tasks = valid.tasks
-    for kind in ("gpu", "dla"):
+    for kind in ACCELERATORS:
         able = {name: task for name, task in tasks.items() if _runs_on(task, kind, valid)}
         if able:
             tell(f"measuring {len(able)} tasks on a {kind}")
