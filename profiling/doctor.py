@@ -45,6 +45,7 @@ def _machine() -> tuple[Finding, ...]:
 def _compilers_and_packages() -> tuple[Finding, ...]:
     compiler = shutil.which(os.environ.get("CC", "cc").split()[0]) or ""
     search = "pip install 'flowc[search]'"
+    of_npus = [e for e in NPU_ENGINES if e.name not in {engine.name for engine in ENGINES}]
     return (
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
         Finding("matplotlib", _version("matplotlib"), "flowc show", "pip install 'flowc[plots]'"),
@@ -57,7 +58,7 @@ def _compilers_and_packages() -> tuple[Finding, ...]:
             "pip install 'flowc[machines]'",
         ),
         *(Finding(e.name, e.version, e.purpose, e.install) for e in ENGINES),
-        *(Finding(e.name, e.version, e.purpose, e.install) for e in NPU_ENGINES),
+        *(Finding(e.name, e.version, e.purpose, e.install) for e in of_npus),
     )
 
 

@@ -30,7 +30,7 @@ _NAMES = {
     "graph": ("App", "Fire", "Task"),
     "kernels": ("Kernels", "Launch"),
     "link": ("Dropping", "Latest", "Link", "Put", "Take"),
-    "openvino": ("OpenVino",),
+    "openvino": ("OpenVino", "OpenVinoNpu"),
     "process": ("Process",),
     "program": ("Program",),
     "qnn": ("Qnn",),

@@ -17,7 +17,8 @@ class Compiler:
     `title` is what messages call such an accelerator. `unfit` is the reason why no layer of a
     network can run there; `broken` are the rules that layers of a whole network break, and `remedy`
     says what to do about one. Not `known`: the platform does not say which compiler it is, and is
-    for analyses, in which everything is allowed. Not `usable`: it has nothing for this accelerator.
+    for analyses, in which everything is allowed. Not `usable`: it has nothing for this
+    accelerator, or does not say what.
     """
 
     title: str

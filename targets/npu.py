@@ -31,6 +31,7 @@ def npu_compiler(platform: Platform) -> Compiler:
         partial(_unfit, engine, _precisions(engine, platform)),
         partial(_broken_rules, engine),
         "cut it in front of that layer: a cpu runs the rest",
+        usable=engine.operators is not None,
     )
 
 

@@ -10,7 +10,7 @@ from ...networks.engines.tolerance import least_db
 from ...networks.npu.qnn import ENGINE
 from ..libraries import Library, onnxruntime_qnn
 from ..names import literal
-from .kind import BuildCode, CodeSite, Identifiers, Kind, names, tensors
+from .kind import ON_NPU, BuildCode, CodeSite, Identifiers, Kind, names, tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class QnnCode(BuildCode):
 
     words = frozenset({"Qnn"})
     on_device = True
-    not_choosable = "runs on an NPU"
+    not_choosable = ON_NPU
 
     def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
         """See `BuildCode`."""

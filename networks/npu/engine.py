@@ -20,7 +20,7 @@ class NpuEngine:
     the extra of flowc, and `purpose` what it is for, in the words of `flowc doctor`.
 
     `precisions` are those in which it computes on some NPU, `operators` those of ONNX that it
-    offers.
+    offers (None: only the machine with the NPU knows).
     """
 
     name: str
@@ -29,7 +29,7 @@ class NpuEngine:
     install: str
     purpose: str
     precisions: tuple[str, ...]
-    operators: frozenset[str]
+    operators: frozenset[str] | None
 
     @property
     def version(self) -> str:
@@ -45,7 +45,7 @@ class NpuEngine:
             shapeless = layer.shapeless()
             types = {layer.tensors[t].dtype for t in layer.inputs if t in layer.flowing}
             wide = sorted(types.intersection(WIDE))
-            if layer.op not in self.operators:
+            if self.operators is not None and layer.op not in self.operators:
                 rule, detail = f"not offered by {self.title}", layer.op
             elif shapeless is not None:
                 rule, detail = "static shapes", f"`{shapeless}` has no fixed shape"
