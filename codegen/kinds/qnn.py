@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from ...model.application import Task
+from ...model.application import Network, Task
 from ...model.deployment import Deployment
 from ...networks.engines.tolerance import least_db
 from ...networks.npu.qnn import ENGINE
+from ...networks.onnx.interface import read_fixed, read_network
 from ..libraries import Library, onnxruntime_qnn
 from ..names import literal
 from .kind import ON_NPU, BuildCode, CodeSite, Identifiers, Kind, names, tensors
@@ -49,12 +51,25 @@ def _make(task: Task, site: CodeSite) -> QnnCode | None:
         return None
     cores = (pool.processors.index(p) for p, pool in zip(processors, pools, strict=True))
     return QnnCode(
-        site.network(network),
+        _file(network, site),
         *tensors(network),
         tuple(zip(processors, cores, strict=True)),
         network.precision,
         least_db(network),
     )
+
+
+def _file(network: Network, site: CodeSite) -> str:
+    """The file of a network in the build; QNN takes nothing of one whose sizes are open, even if
+    those of the tokens are fixed."""
+    path = Path(network.path)
+    if network.model or all(t.fixed for t in read_network(path, {}, None).inputs):
+        return site.network(network)
+    for name in network.external:
+        site.sources.place("networks", path.parent / name)
+    _, model = read_fixed(path, {t.name: t.type.shape for t in network.inputs}, None)
+    contents = model.SerializeToString(deterministic=True)
+    return site.sources.place("networks", path.with_suffix(".npu.onnx"), contents)
 
 
 KIND = Kind("qnn", QnnCode.words, frozenset({"npu"}), _make)

@@ -10,6 +10,7 @@ from typing import Any
 
 import flowc
 import numpy as np
+import onnx
 import pytest
 from flowc import cli
 from flowc.driver.text.check import prepare
@@ -126,6 +127,20 @@ def test_a_program_on_two_npus_and_its_twin(flow: Any, tmp_path: Path) -> None:
     done = run(out, "--twin", "--frames", "6", "--report", report)
     assert done.returncode == 0 and done.stdout.count("got") == 6, done.stderr
     assert json.loads(report.read_text())["tasks"]["A.n"]["firings"] == 6
+
+
+def test_open_sizes_of_a_file_are_fixed_for_the_npu(flow: Any, tmp_path: Path) -> None:
+    """QNN leaves a network to the CPU whose file has any open size."""
+    text = flow(more="precision fp16")
+    nodes = [N("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    open_batch = {"x": ["batch", 4, 8, 8]}
+    save(text.parent / "net.onnx", nodes, open_batch, {"w": weights(4, 4, 3, 3)}, "y")
+    out = build(text, tmp_path / "out", platform="board")
+    (placed,) = (out / "networks").iterdir()
+    (border,) = onnx.load(placed).graph.input
+    assert placed.name == "net.npu.onnx"
+    assert [d.dim_value for d in border.type.tensor_type.shape.dim] == [1, 4, 8, 8]
+    assert run(out, "--twin", "--frames", "2").returncode == 0
 
 
 def test_a_twin_gives_the_results_of_the_reference(
