@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ...codegen.native.files import PROGRAM
 from ...dsl.load import Loaded, load
-from ...machines.host import HERE, Host, own_platform
+from ...machines.host import HERE, Host, has_accelerators, own_platform
 from ...machines.rig import Site
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ...model.extras import require
@@ -256,7 +256,7 @@ def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
         return True
     if all(pool.kind == "cpu" for pool in platform.pools):
         return host is HERE
-    return not host.has_gpu()
+    return not has_accelerators(host, platform)
 
 
 def _compared(

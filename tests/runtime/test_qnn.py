@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ import numpy as np
 import onnx
 import pytest
 from flowc import cli
+from flowc.driver.measure.devices import measure_devices
 from flowc.driver.text.check import prepare
+from flowc.machines.host import HERE, Here, has_accelerators
+from flowc.model.profile import Profile
 from flowc.networks.npu import engine_of
 from flowc.runtime import qnn
 from flowc.runtime.tokens import Port, TaskError
@@ -98,6 +102,14 @@ def test_pins_keep_to_the_engine(
     said = [d for d in checked.diagnostics if d.severity == "error"]
     assert [d.code for d in said] == ([] if says is None else ["F510"])
     assert says is None or says in said[0].message
+
+
+@pytest.mark.parametrize(
+    ("option", "code"), [("streams 2", "F504"), ("threads 2", "F504"), ("engine openvino", "F540")]
+)
+def test_options_of_other_processors_are_refused(flow: Any, option: str, code: str) -> None:
+    checked = flowc.check(flow(pin=f"hexagon[0] {option}"), platform="board")
+    assert [d.code for d in checked.diagnostics if d.severity == "error"] == [code]
 
 
 @pytest.mark.skipif(find_spec("onnxruntime_qnn") is None, reason="there is no QNN")
@@ -206,6 +218,22 @@ class Through:
 
     def of(self, session: Any, names: Any, arrays: Any) -> Any:
         return session.run(None, dict(zip(names, arrays, strict=True)), None)
+
+
+def test_a_profile_has_times_of_the_npu(flow: Any, tmp_path: Path) -> None:
+    """The board is played: programs run there as twins."""
+
+    class Board(Here):
+        def execute(self, command: Any, **how: Any) -> Any:
+            more = ["--twin"] if "main.py" in command else []
+            return super().execute([*command, *more], **how)
+
+    valid = prepare(flow(pin="core[0]"), platform="board").require()
+    played = replace(valid, host=Board())
+    found = measure_devices(played, Profile("board", "", ()), 0.01).entries
+    assert [(e.processor, e.subject) for e in found] == [("npu", "A.n")]
+    assert found[0].mean_ns > 0 and not found[0].estimated
+    assert has_accelerators(Board(), valid.platform) == HERE.has_npu()
 
 
 # -- searches --------------------------------------------------------------------------------------
