@@ -110,7 +110,7 @@ Settings = Annotated[
     ),
 ]
 Twin = Annotated[
-    bool, typer.Option("--twin", help="Let CPU threads play the GPU and the DLAs of the platform.")
+    bool, typer.Option("--twin", help="Let CPU threads play GPU, DLAs and NPUs of the platform.")
 ]
 Output = Annotated[
     Path | None,

@@ -11,7 +11,7 @@ from ._common import number, width
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop, PathLatency
-    from ..driver.build.dla import OnDla
+    from ..driver.build.accelerators import OnAccelerator
     from ..driver.show.networks import CutPoint, NetworkMemory
     from ..model.application import Application
     from ..model.types import TensorType
@@ -65,11 +65,12 @@ def folded(line: str, indent: int, columns_: int | None = None) -> str:
     return head + f"\n{' ' * indent}".join(wrap(rest, most - indent, break_on_hyphens=False))
 
 
-def on_dla(report: OnDla) -> str:
-    """The layers of a network that a DLA can run, as the table of rules that the others break."""
+def on_accelerator(report: OnAccelerator) -> str:
+    """The layers of a network that an accelerator can run, and the table of rules that the others
+    break."""
     lines = [
-        f"{report.network} on a DLA: {report.legal} of {number(report.layers, 'layer')} can run"
-        " there"
+        f"{report.network} on {report.title}: {report.legal} of"
+        f" {number(report.layers, 'layer')} can run there"
     ]
     if report.rows:
         rows = [["op", "count", "rule", "layers"]]

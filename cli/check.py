@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
 from ._scenario import scenario_as_data, scenario_table
-from ._tables import folded, in_one_piece, kept, on_dla, windows
+from ._tables import folded, in_one_piece, kept, on_accelerator, windows
 
 if TYPE_CHECKING:
-    from ..driver.build.dla import OnDla
+    from ..driver.build.accelerators import OnAccelerator
     from ..driver.text.check import Checked
     from ..model.application import Application
     from ..model.verdict import AppVerdicts
@@ -43,13 +43,17 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
         whole = in_one_piece(checked.system.apps)
         if whole:
             document["one_piece"] = whole
-        reports = {r.network: asdict(r) for r in _on_dla(checked)}
-        print_json({**document, "dla": reports} if reports else document)
+        reports: dict[str, dict[str, Any]] = {}
+        for report in _on_accelerators(checked):
+            said = asdict(report)
+            del said["kind"], said["title"]
+            reports.setdefault(report.kind, {})[report.network] = said
+        print_json({**document, **reports})
     show_diagnostics(checked.diagnostics, checked.system.sources)
     if not as_json:
         _print_verdicts(checked)
-        for report in _on_dla(checked):
-            print(f"\n{on_dla(report)}")
+        for report in _on_accelerators(checked):
+            print(f"\n{on_accelerator(report)}")
     elif not checked.ok:
         say(_count(checked))
     return 0 if checked.ok and not checked.impossible else 1
@@ -78,15 +82,13 @@ def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
     }
 
 
-def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
-    """What the platform's DLA can run, if it has one."""
+def _on_accelerators(checked: Checked) -> tuple[OnAccelerator, ...]:
+    """What the platform's accelerators can run that do not take all layers."""
     if not checked.ok or checked.staged is None:
         return ()
-    if all(pool.kind != "dla" for pool in checked.staged.platform.pools):
-        return ()
-    from ..driver.build.dla import dla_reports
+    from ..driver.build.accelerators import accelerator_reports
 
-    return dla_reports(checked.system, checked.staged.platform)
+    return accelerator_reports(checked.system, checked.staged.platform)
 
 
 def _print_verdicts(checked: Checked) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ._common import Json, OnPlatform, Text, in_full, print_json, show_diagnostics
-from ._tables import on_dla
+from ._tables import on_accelerator
 
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis
@@ -76,7 +76,7 @@ def show(
     else:
         print(in_full(target))
         for report in shown.reports:
-            print(f"\n{on_dla(report)}")
+            print(f"\n{on_accelerator(report)}")
     return 0
 
 

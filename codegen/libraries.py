@@ -10,6 +10,8 @@ from ..machines.whoami import version_of
 #: The oldest version with which programs run, the same as flowc's own.
 LEAST_ONNXRUNTIME = "1.17"
 LEAST_OPENVINO = "2025.0"
+#: The first provider for NPUs on Linux that is a package of its own, and what it plugs into.
+LEAST_QNN, LEAST_PLUG_INS = "2.3", "1.24.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,12 @@ def openvino() -> Library:
     """OpenVINO, and ONNX Runtime, with which the harness compares it."""
     lines = (*_from_pip("openvino", LEAST_OPENVINO), *_from_pip("onnxruntime"))
     return Library("openvino", lines, includes="onnxruntime")
+
+
+def onnxruntime_qnn() -> Library:
+    """ONNX Runtime with its provider for Qualcomm's NPUs, beside it."""
+    lines = (*_from_pip("onnxruntime-qnn", LEAST_QNN), *_from_pip("onnxruntime", LEAST_PLUG_INS))
+    return Library("onnxruntime-qnn", lines, includes="onnxruntime")
 
 
 def _from_pip(name: str, least: str = LEAST_ONNXRUNTIME) -> tuple[str, ...]:

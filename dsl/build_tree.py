@@ -395,6 +395,9 @@ class TreeBuilder:
     def engines(self, span: Span, count: s.Expr, how: Token) -> s.PoolOption:
         return self._option("engines", span, (count,), how)
 
+    def pool_engine(self, span: Span, name: Token) -> s.PoolOption:
+        return self._option("engine", span, (), name)
+
     def memory(self, span: Span, amount: s.Expr, unit: Token) -> s.PoolOption:
         return self._option("memory", span, (amount,), unit)
 
@@ -412,6 +415,9 @@ class TreeBuilder:
 
     def tensorrt(self, span: Span, version: Token) -> s.TensorRTDecl:
         return s.TensorRTDecl(self._text(version), span)
+
+    def module(self, span: Span, name: Token) -> s.ModuleDecl:
+        return s.ModuleDecl(self._word(name), span)
 
     def pool(
         self, span: Span, kind: Token, name: Token, count: s.Expr | None, *options: s.PoolOption

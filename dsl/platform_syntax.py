@@ -43,6 +43,14 @@ class TensorRTDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleDecl:
+    """`module agx_orin`."""
+
+    name: Word
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class MachineDecl:
     """`machine front { cpu a57[4] }`."""
 
@@ -73,7 +81,10 @@ class PowerDecl:
 @dataclass(frozen=True, slots=True)
 class PlatformDecl:
     name: Word
-    items: tuple[PoolDecl | ContentionDecl | TensorRTDecl | MachineDecl | WireDecl | PowerDecl, ...]
+    items: tuple[
+        PoolDecl | ContentionDecl | TensorRTDecl | ModuleDecl | MachineDecl | WireDecl | PowerDecl,
+        ...,
+    ]
     doc: str
     span: Span
 

@@ -23,9 +23,11 @@ from ..model.mapping import (
     Pin,
     PinStage,
 )
+from ..model.modules import MODULES, Module
 from ..model.platform import (
     KINDS,
     MOST_PROCESSORS,
+    NPU_ENGINES,
     SCHEDULERS,
     Contention,
     Platform,
@@ -58,16 +60,19 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
     pools |= {pool.name: pool for pool in rig.links(wires)}
     if not any(isinstance(item, s.PoolDecl | s.MachineDecl) for item in declaration.items):
         _without_processors(f"platform `{declaration.name.text}`", declaration.name.span, context)
+    dla = any(p.kind == "dla" for p in pools.values())
+    module = _module(declaration, context, dla)
     return Platform(
         declaration.name.text,
         tuple(pools.values()),
         tuple(contention),
         declaration.doc,
         declaration.name.span,
-        _tensorrt(declaration, context, any(p.kind == "dla" for p in pools.values())),
+        _tensorrt(declaration, context, dla, module),
         names,
         wires,
         _board_power(declaration, context, evaluate),
+        module="" if module is None else module.name,
     )
 
 
@@ -123,7 +128,27 @@ def _board_power(declaration: s.PlatformDecl, context: Context, evaluate: Evalua
     return evaluate.power(powers, twice) or Fraction(0)
 
 
-def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple[int, ...]:
+def _module(declaration: s.PlatformDecl, context: Context, dla: bool) -> Module | None:
+    """Which of NVIDIA's modules it is; one without a DLA that is declared is a fault."""
+    declared = [i for i in declaration.items if isinstance(i, s.ModuleDecl)]
+    if not declared:
+        return None
+    if len(declared) > 1:
+        context.repeated("F115", "`module` is given twice", declared[1].span, declared[0].span)
+    name = declared[0].name
+    module = MODULES.get(name.text)
+    if module is None:
+        help_text = did_you_mean(name.text, MODULES) or f"use {one_of(MODULES)}, or leave it out"
+        context.fault("F105", f"`{name.text}` is no module", name.span, help=help_text)
+    elif dla and not module.dla:
+        message = f"the {module.title} has no DLA"
+        context.fault("F510", message, name.span, help="leave `dla` out")
+    return module
+
+
+def _tensorrt(
+    declaration: s.PlatformDecl, context: Context, dla: bool, module: Module | None
+) -> tuple[int, ...]:
     """The board's version of TensorRT; a version that does not support declared DLAs is a fault."""
     declared = [i for i in declaration.items if isinstance(i, s.TensorRTDecl)]
     if not declared:
@@ -151,6 +176,14 @@ def _tensorrt(declaration: s.PlatformDecl, context: Context, dla: bool) -> tuple
         message = f"TensorRT {version.value} has no DLA"
         help_text = "versions up to 10.7, and 11.4.1 and later, support it"
         context.fault("F510", message, version.span, help=help_text)
+    elif dla and module is None and numbers.without_most_dlas:
+        message = f"TensorRT {version.value} uses the DLA of the AGX Orin alone"
+        help_text = "write `module agx_orin` in the platform, if it is one"
+        context.fault("F510", message, version.span, help=help_text)
+    elif dla and module is not None and module.dla and not module.dla_works_with(numbers):
+        message = f"TensorRT {version.value} does not use the DLA of the {module.title}"
+        help_text = "leave `dla` out, or give the version of a JetPack that does"
+        context.fault("F510", message, version.span, help=help_text)
     return numbers
 
 
@@ -177,7 +210,30 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         options[option.key] = option
         pool = _with_option(pool, option, context, evaluate)
     _check_power(pool, options, context)
+    if not _check_engine(pool, options, item, context):
+        return None
     return None if count is None else pool
+
+
+def _check_engine(
+    pool: Pool, options: dict[str, s.PoolOption], item: s.PoolDecl, context: Context
+) -> bool:
+    """An NPU names its engine, and other processors do not."""
+    word = options["engine"].word if "engine" in options else None
+    if pool.kind != "npu":
+        if word is not None:
+            message = f"`{pool.name}` is no npu: it has no `engine`"
+            context.fault("F540", message, word.span, help="leave `engine` out")
+        return True
+    if word is None:
+        message = f"npu `{pool.name}` does not name its engine"
+        help_text = f"write `engine {NPU_ENGINES[0]}` behind it"
+        context.fault("F540", message, item.name.span, help=help_text)
+    elif word.text not in NPU_ENGINES:
+        message = f"there is no engine `{word.text}` of NPUs"
+        help_text = did_you_mean(word.text, NPU_ENGINES) or f"there is {one_of(NPU_ENGINES)}"
+        context.fault("F540", message, word.span, help=help_text)
+    return pool.engine in NPU_ENGINES
 
 
 def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: Evaluator) -> Pool:
@@ -196,6 +252,8 @@ def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: E
         case "engines":
             engines = evaluate.integer(values[0], {}, "the number of engines", 1)
             return replace(pool, engines=engines, engines_total=_in_total(word, context))
+        case "engine":
+            return replace(pool, engine=word.text)
         case "compute":
             return replace(pool, compute=_capability(option, pool.kind, context, evaluate))
         case _:

@@ -29,6 +29,7 @@ from .platform_syntax import ClockDecl as ClockDecl
 from .platform_syntax import ContentionDecl as ContentionDecl
 from .platform_syntax import MachineDecl as MachineDecl
 from .platform_syntax import MappingDecl as MappingDecl
+from .platform_syntax import ModuleDecl as ModuleDecl
 from .platform_syntax import PinDecl as PinDecl
 from .platform_syntax import PlatformDecl as PlatformDecl
 from .platform_syntax import PoolDecl as PoolDecl

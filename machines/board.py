@@ -624,6 +624,9 @@ class Board:
     def has_gpu(self) -> bool:
         return self._gpu
 
+    def has_npu(self) -> bool:
+        return True
+
     def steadily(self, work: Callable[[], T]) -> T:
         """See `Host.steadily`: lost runs are not counted. Raises Errors if the board does not come
         back."""

@@ -61,6 +61,9 @@ class Fleet:
     def has_gpu(self) -> bool:
         return self._first.has_gpu()
 
+    def has_npu(self) -> bool:
+        return self._first.has_npu()
+
     @property
     def _board(self) -> Board:
         """The board on which this thread has a piece of work."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..model.files import scratch
-from ..model.platform import Platform, Pool
+from ..model.platform import ACCELERATORS, Platform, Pool
 from . import whoami
 from .children import run
 
@@ -108,6 +108,9 @@ class Host(Protocol):
     def has_gpu(self) -> bool:
         """Is there a GPU that Python can use?"""
 
+    def has_npu(self) -> bool:
+        """May there be an NPU? A board is taken for what the platform says: a program tells."""
+
     def steadily(self, work: Callable[[], T]) -> T:
         """Do a piece of work; repeat it from its start if the connection to the machine was
         lost."""
@@ -176,11 +179,22 @@ class Here:
     def has_gpu(self) -> bool:
         return whoami.has_gpu()
 
+    def has_npu(self) -> bool:
+        return whoami.has_npu()
+
     def steadily(self, work: Callable[[], T]) -> T:
         return work()
 
 
 HERE: Host = Here()
+
+
+def has_accelerators(host: Host, platform: Platform) -> bool:
+    """Has a machine accelerators of a platform, as far as can be detected?"""
+    kinds = {pool.kind for pool in platform.pools}
+    if "npu" in kinds and host.has_npu():
+        return True
+    return not kinds.isdisjoint(ACCELERATORS) and host.has_gpu()
 
 
 def own_platform(host: Host) -> Platform:

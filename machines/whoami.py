@@ -91,6 +91,11 @@ def has_gpu() -> bool:
     return device() is not None
 
 
+def has_npu() -> bool:
+    """Is there a driver of an NPU? Whether it is that of a program is found when it starts."""
+    return os.path.isdir("/dev/accel") or os.path.exists("/dev/fastrpc-cdsp")
+
+
 def _has_driver() -> bool:
     """Is CUDA's driver installed? Otherwise slow imports are not necessary."""
     try:

@@ -273,8 +273,8 @@ CODES: dict[str, tuple[str, str]] = {
         "Platforms are declared in the text or in the file given with `--platform`, or are built in (`host`).",
     ),
     "F510": (
-        "this cannot run on a DLA",
-        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin the GPU runs them.",
+        "this cannot run on a DLA or an NPU",
+        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
     ),
     # -- building ----------------------------------------------------------------------------------
     "F511": (
@@ -363,7 +363,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F540": (
         "a network cannot run on that engine",
-        "`engine` behind a pin is for networks on CPUs. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32: networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
+        "`engine` behind a pin is for networks on CPUs; behind an `npu` of a platform it names what runs networks there. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32: networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
     ),
     "F541": (
         "an engine gives other results",
@@ -391,7 +391,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F603": (
         "no program can be written for this processor",
-        'Tasks run on a CPU or, in CUDA, on a GPU; networks run anywhere, on a DLA with TensorRT. A platform declares its TensorRT: `tensorrt "10.3"`.',
+        'Tasks run on a CPU or, in CUDA, on a GPU; networks run anywhere, on a DLA with TensorRT, on an NPU with its engine. A platform declares its TensorRT: `tensorrt "10.3"`.',
     ),
     "F604": (
         "the output directory holds other files",

@@ -9,10 +9,16 @@ from typing import Literal, get_args
 
 from .span import Span
 
-Kind = Literal["cpu", "gpu", "dla", "link"]
+Kind = Literal["cpu", "gpu", "dla", "npu", "link"]
 Scheduler = Literal["static_order", "fixed_priority", "fifo"]
 #: The kinds that a text declares as processors; a link joins machines.
-KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla")
+KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla", "npu")
+#: Those beside the CPU.
+ACCELERATORS: tuple[Kind, ...] = ("gpu", "dla", "npu")
+#: Those that run a stage of a network as one piece, between whose layers nothing can run.
+UNDIVIDED: frozenset[Kind] = frozenset({"dla", "npu"})
+#: What runs networks on an NPU.
+NPU_ENGINES = ("qnn", "openvino")
 #: Limit of one pool: more is a mistake, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
@@ -25,9 +31,10 @@ class Pool:
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in
     total over the pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is
-    the compute capability of a GPU. The pool is one clock domain: at each of its rates (or its
-    fixed one) every processor takes `idle_w` watts, and `busy_w` more while it is busy; () =
-    unknown. With several machines, `machine` is the pool's, for a link the sender.
+    the compute capability of a GPU, `engine` the library that runs networks on an NPU. The pool is
+    one clock domain: at each of its rates (or its fixed one) every processor takes `idle_w` watts,
+    and `busy_w` more while it is busy; () = unknown. With several machines, `machine` is the
+    pool's, for a link the sender.
     """
 
     name: str
@@ -43,6 +50,7 @@ class Pool:
     idle_w: tuple[Fraction, ...] = ()
     busy_w: tuple[Fraction, ...] = ()
     machine: str = ""
+    engine: str = ""
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -87,7 +95,8 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`span` is None for the built-in host. `tensorrt` is the board's version, () = none.
+    """`span` is None for the built-in host. `tensorrt` is the board's version, () = none; `module`
+    names the board among `model.modules`, "" = unknown.
 
     With several `machines`, each pool belongs to one of them, and `wires` join them; each wire is a
     pool of its own, too. `power_w` is the board's constant power in watts. `native`: its programs
@@ -104,6 +113,7 @@ class Platform:
     wires: tuple[Wire, ...] = ()
     power_w: Fraction = Fraction(0)
     native: bool = False
+    module: str = ""
 
     @property
     def machine_of(self) -> dict[str, str]:

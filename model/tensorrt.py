@@ -22,6 +22,11 @@ class TensorRTVersion(tuple[int, ...]):
         return (10, 8) <= self < (11, 4, 1)
 
     @property
+    def without_most_dlas(self) -> bool:
+        """From 11.4.1 on it has the DLA of one module only (`model.modules`)."""
+        return self >= (11, 4, 1)
+
+    @property
     def for_xavier(self) -> bool:
         """JetPack for the Xavier ends at 8.5."""
         return self < (8, 6)

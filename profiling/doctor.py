@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..machines.whoami import cores, memory_bytes, processor_name, version_of
 from ..networks.engines import ENGINES
+from ..networks.npu import ENGINES as NPU_ENGINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def _machine() -> tuple[Finding, ...]:
 def _compilers_and_packages() -> tuple[Finding, ...]:
     compiler = shutil.which(os.environ.get("CC", "cc").split()[0]) or ""
     search = "pip install 'flowc[search]'"
+    of_npus = [e for e in NPU_ENGINES if e.name not in {engine.name for engine in ENGINES}]
     return (
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
         Finding("matplotlib", _version("matplotlib"), "flowc show", "pip install 'flowc[plots]'"),
@@ -56,6 +58,7 @@ def _compilers_and_packages() -> tuple[Finding, ...]:
             "pip install 'flowc[machines]'",
         ),
         *(Finding(e.name, e.version, e.purpose, e.install) for e in ENGINES),
+        *(Finding(e.name, e.version, e.purpose, e.install) for e in of_npus),
     )
 
 

@@ -30,7 +30,7 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRow:
-    """A network: its layers with their mean times, and how many of them a DLA can run."""
+    """A network: its layers with their mean times, and how many of them accelerators can run."""
 
     file: str
     precision: str
@@ -233,11 +233,12 @@ class ContestantRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DlaRow:
-    """A network on a DLA: how many layers can run there, the rules that others break, and the
-    longest legal runs."""
+class AcceleratorRow:
+    """A network `on` an accelerator that does not take all layers: how many can run there, the
+    rules that others break, and the longest legal runs."""
 
     network: str
+    on: str
     layers: int
     legal: int
     rows: tuple[tuple[str, int, str, str], ...]
@@ -374,7 +375,7 @@ class Document:
     measured: ChartRow | None
     memory: tuple[MemoryPoint, ...]
     search: SearchRow | None
-    dla: tuple[DlaRow, ...]
+    dla: tuple[AcceleratorRow, ...]
     compare: CompareRow | None
     missing: dict[str, str]
 

@@ -33,8 +33,10 @@ from .link import Link as Link
 from .link import Put as Put
 from .link import Take as Take
 from .openvino import OpenVino as OpenVino
+from .openvino import OpenVinoNpu as OpenVinoNpu
 from .process import Process as Process
 from .program import Program as Program
+from .qnn import Qnn as Qnn
 from .remote_channel import Forward as Forward
 from .resample import Last as Last
 from .resample import Repeat as Repeat

@@ -152,7 +152,9 @@ def _knobs(root: str, kind: str, highest: int, pools: Dict[str, Tuple[str, int]]
     """The clocks of a pool. Several pools of CPUs are told apart by their highest rates."""
     if kind != "cpu":
         folders = sorted(glob.glob(os.path.join(root, "class/devfreq/*")))
-        own = [f for f in folders if any(word in os.path.basename(f) for word in DEVICES[kind])]
+        own = [
+            f for f in folders if any(word in os.path.basename(f) for word in DEVICES.get(kind, ()))
+        ]
         return [Knob(folder, "min_freq", "max_freq", "available_frequencies", 1) for folder in own]
     folders = sorted(glob.glob(os.path.join(root, "devices/system/cpu/cpufreq/policy*")))
     if sum(k == "cpu" for k, _ in pools.values()) > 1:

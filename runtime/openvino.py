@@ -1,8 +1,8 @@
-"""Networks on CPUs through OpenVINO.
+"""Networks on CPUs and NPUs through OpenVINO.
 
-An inference runs in the thread of its worker, in one stream, on as many threads as the task was
-given, and writes straight into the tokens. What OpenVINO has compiled is kept in the build, in the
-folder `engines`, and read again while nothing has changed that it depends on.
+An inference runs in the thread of its worker, on a CPU in one stream and on as many threads as the
+task was given, and writes straight into the tokens. What OpenVINO has compiled is kept in the
+build, in the folder `engines`, and read again while nothing has changed that it depends on.
 """
 
 from __future__ import annotations
@@ -69,12 +69,20 @@ class OpenVino(Network):
         shapes = tuple((n, self._grouped(p).shape) for n, p in zip(self._names, inputs))
         files = (path,) + tuple(os.path.join(os.path.dirname(path), f) for f in self.external)
         folder = os.path.join(home, "engines")
-        self._compiled = partial(compiled, files, self.threads, self._hint, folder, shapes)
+        self._compiled = self._compiler(files, folder, shapes)
         models = [self._compiled() for _ in range(self._workers)]
-        self._engine = "OpenVINO %s, %s" % (_version(), self._hint)
+        self._engine = "OpenVINO %s, %s" % (_version(), self._runs_in)
         self._at = _positions(models[0].inputs, self._names)
         self._out = _positions(models[0].outputs, self._wanted)
         self._free = [self._request(model) for model in models]
+
+    def _compiler(self, files: Tuple[str, ...], folder: str, shapes: Shapes) -> Callable[[], Any]:
+        """What makes a compiled model."""
+        return partial(compiled, files, self.threads, self._hint, folder, shapes)
+
+    @property
+    def _runs_in(self) -> str:
+        return self._hint
 
     def _grouped(self, port: Port) -> Port:
         shape = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:]
@@ -144,6 +152,28 @@ class OpenVino(Network):
 
     def close(self) -> None:
         self._free = []
+
+
+class OpenVinoNpu(OpenVino):
+    """The same on an Intel NPU, which computes in fp16, and in 8 bits what the file has so. Its
+    twin computes on the CPU, in 32 bits instead of fp16."""
+
+    def __init__(
+        self,
+        file: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        external: Sequence[str] = (),
+    ) -> None:
+        OpenVino.__init__(self, file, inputs, outputs, external=external)
+        self.twin = OpenVino(file, inputs, outputs, external=external)
+
+    def _compiler(self, files: Tuple[str, ...], folder: str, shapes: Shapes) -> Callable[[], Any]:
+        return partial(compiled_for_npu, files, folder, shapes)
+
+    @property
+    def _runs_in(self) -> str:
+        return "NPU"
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -224,12 +254,35 @@ def compiled(files: Tuple[str, ...], threads: int, hint: str, folder: str, shape
     return model
 
 
+def compiled_for_npu(files: Tuple[str, ...], folder: str, shapes: Shapes) -> Any:
+    """A compiled model for the NPU of this machine; `folder` keeps it between runs. Raises
+    TaskError."""
+    openvino = _imported()
+    core, name = openvino.Core(), os.path.basename(files[0])
+    if not any(device.partition(".")[0] == "NPU" for device in core.available_devices):
+        raise TaskError("OpenVINO finds no NPU here: --twin runs this program without one")
+    settings = {"PERFORMANCE_HINT": "LATENCY"}
+    try:
+        driver = str(core.get_property("NPU", "NPU_DRIVER_VERSION"))
+        kept = os.path.join(folder, "%s-%s.npu" % (name, _key(files, shapes, driver)))
+        model = _read(core, kept, settings, "NPU")
+        if model is None:
+            source = core.read_model(files[0])
+            source.reshape({n: list(shape) for n, shape in shapes})
+            model = core.compile_model(source, "NPU", settings)
+            _write(kept, model)
+    except Exception as error:
+        raise TaskError("OpenVINO refuses %s: %s" % (name, _last_line(error))) from error
+    return model
+
+
 # -- what is kept ----------------------------------------------------------------------------------
-def _key(files: Sequence[str], shapes: Shapes) -> str:
+def _key(files: Sequence[str], shapes: Shapes, driver: str = "") -> str:
     """A hash over all that a compiled model depends on; threads and precision are chosen when it is
-    read."""
+    read. `driver` is that of another device than the CPU."""
     digest = hashlib.sha256()
-    digest.update(repr((FORMAT, _version(), platform.machine(), _flags(), shapes)).encode())
+    machine = driver or _flags()
+    digest.update(repr((FORMAT, _version(), platform.machine(), machine, shapes)).encode())
     for file in files:
         with open(file, "rb") as stream:
             for part in iter(lambda: stream.read(1 << 20), b""):
@@ -247,14 +300,14 @@ def _flags() -> str:
     return ""
 
 
-def _read(core: Any, path: str, settings: Dict[str, Any]) -> Any:
+def _read(core: Any, path: str, settings: Dict[str, Any], device: str = "CPU") -> Any:
     """The model that is kept; None where there is none, or it is damaged."""
     try:
         with open(path, "rb") as stream:
             digest, content = stream.read(32), stream.read()
         if hashlib.sha256(content).digest() != digest:
             return None
-        return core.import_model(io.BytesIO(content), "CPU", settings)
+        return core.import_model(io.BytesIO(content), device, settings)
     except OSError:
         return None
     except Exception:  # it was made by another build of OpenVINO: what it raises has no common type

@@ -94,7 +94,7 @@ class RunOptions:
     frames: Optional[int] = _option("stop after N iterations of each app", "N", parse=count)
     full_speed: bool = _option("ignore periods: run as fast as data allows", default=False)
     strict: bool = _option("wait after each kernel on a GPU: failures name it", default=False)
-    twin: bool = _option("let CPU threads play the GPU and the DLAs", default=False, alone=True)
+    twin: bool = _option("let CPU threads play GPU, DLAs and NPUs", default=False, alone=True)
     fail_on_miss: bool = _option("exit with status 1 if a deadline was missed", default=False)
     settings: Sequence[str] = _option(
         "start with another value of a parameter; may be repeated (%s has several, with `;`"

@@ -128,10 +128,10 @@ class Program:
         self.control.raise_event(name)
 
     def twin(self) -> None:
-        """Let CPU threads play the GPU and the DLAs: same workers, same orders, same channels.
+        """Let CPU threads play GPU, DLAs and NPUs: same workers, same orders, same channels.
         Raises TaskError."""
         for task in self.tasks:
-            if task.code.device is not None:
+            if task.code.device is not None or task.code.twin is not None:
                 if task.code.twin is None:
                     raise TaskError(
                         "%s has code for a GPU only: a twin needs `reference` or `on cpu` in its"

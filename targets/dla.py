@@ -1,22 +1,24 @@
 """The layers of a network that the DLA of a platform can run through its TensorRT.
 
-In: a network, the platform. Out: the rules of `networks.dla.rules` that its layers violate, and so
-the reason why it cannot run there as a whole, or the layers that searches keep off the DLA.
+In: a network, the platform. Out: the rules of `networks.dla.rules` that its layers violate, and the
+reason why no layer can run there. What follows is the same for all `accelerators`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ..model.application import Network, Task
 from ..model.files import scratch
+from ..model.modules import MODULES
 from ..model.platform import Platform
 from ..model.tensorrt import TensorRTVersion
+from ..networks.accelerators.breaches import Breach
 from ..networks.dla.limits import GENERATIONS, Generation
-from ..networks.dla.rules import Breach, breaches
+from ..networks.dla.rules import breaches
 from ..networks.quantization.implicit import has_pairs, without_pairs
+from .compiler import Compiler
 from .fitness import Reason
 
 #: Compute capability of the GPU beside the DLA, and which one that is.
@@ -24,37 +26,28 @@ _BESIDE = {(7, 2): "xavier", (8, 7): "orin"}
 
 
 def generation(platform: Platform) -> Generation:
-    """The DLA of a platform: identified by the GPU beside it, else by its TensorRT."""
-    for pool in platform.pools:
-        if pool.compute in _BESIDE:
-            return GENERATIONS[_BESIDE[pool.compute]]
+    """The DLA of a platform: identified by its module or the GPU beside it, else by its
+    TensorRT."""
+    module = MODULES.get(platform.module)
+    for compute in (module.compute if module else None, *(pool.compute for pool in platform.pools)):
+        if compute is not None and compute in _BESIDE:
+            return GENERATIONS[_BESIDE[compute]]
     return GENERATIONS["xavier" if TensorRTVersion(platform.tensorrt).for_xavier else "orin"]
 
 
-def unfit_for_dla(
-    task: Task, network: Network, platform: Platform, fallback: bool
-) -> Reason | None:
-    reason = _unfit_as_a_whole(task, network, platform)
-    if reason is not None:
-        return reason
-    own = None if not network.model else _layers_of(network.content_hash, network.model)
-    broken = [b for b in broken_rules(network, platform) if own is None or b.layer in own]
-    if not broken or fallback:
-        return None
-    first = broken[0]
-    message = (
-        f"`{task.name}` cannot run on a DLA: {first.op} `{first.layer}`: {first.rule}"
-        f" ({first.detail})"
+def dla_compiler(platform: Platform) -> Compiler:
+    """TensorRT, as far as it builds for the DLA of a platform."""
+    return Compiler(
+        "a DLA",
+        partial(_unfit, platform),
+        partial(broken_rules, platform),
+        "cut it elsewhere, or add `fallback gpu` behind the processor",
+        known=bool(platform.tensorrt),
+        usable=generation(platform).works_with(platform.tensorrt),
     )
-    others = len({breach.layer for breach in broken}) - 1
-    if others == 1:
-        message += ", and 1 more layer"
-    elif others > 1:
-        message += f", and {others} more layers"
-    return "F510", message, "cut it elsewhere, or add `fallback gpu` behind the processor"
 
 
-def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reason | None:
+def _unfit(platform: Platform, task: Task, network: Network) -> Reason | None:
     """The reason why no layer of a network can run on a DLA."""
     if not platform.tensorrt:
         message = (
@@ -74,24 +67,7 @@ def _unfit_as_a_whole(task: Task, network: Network, platform: Platform) -> Reaso
     return None
 
 
-def barred_from_dla(task: Task, platform: Platform) -> Callable[[str], bool]:
-    """A predicate of layers that searches have to keep off the DLA.
-
-    A platform without a declared TensorRT is for analyses only: all layers are allowed.
-    """
-    if (
-        task.network is None
-        or not platform.tensorrt
-        or all(p.kind != "dla" for p in platform.pools)
-    ):
-        return lambda layer: False
-    if _unfit_as_a_whole(task, task.network, platform) is not None:
-        return lambda layer: True
-    illegal = {b.layer for b in broken_rules(task.network, platform)}
-    return lambda layer: layer in illegal
-
-
-def broken_rules(network: Network, platform: Platform) -> tuple[Breach, ...]:
+def broken_rules(platform: Platform, network: Network) -> tuple[Breach, ...]:
     """Violations of the DLA's rules by a network; for a stage, all violations of the whole network.
 
     Raises NetworkError for a network that cannot be read.
@@ -131,13 +107,3 @@ def _broken(
         plain = folder / Path(path).name
         plain.write_bytes(without_pairs(onnx.load(path).SerializeToString())[0])
         return found(plain)
-
-
-@lru_cache(maxsize=64)
-def _layers_of(content_hash: str, model: bytes) -> frozenset[str]:
-    """The layers of a stage, called after their first outputs."""
-    import onnx
-
-    return frozenset(
-        node.output[0] for node in onnx.load_model_from_string(model).graph.node if node.output
-    )

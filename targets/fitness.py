@@ -1,7 +1,8 @@
 """The tasks that a generated program can run on a kind of processor of a platform.
 
 In: a task with its network, a kind of processor, the platform. Out: the reason why not, with a
-remedy. `dla` checks layers for DLAs, `engines` the number of engines.
+remedy. `accelerators` checks layers for accelerators that do not take all, `engines` the number of
+engines.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _SHARED_KIB = {
     (8, 9): 99,
     (9, 0): 227,
     (10, 0): 227,
+    (11, 0): 227,
     (12, 0): 99,
 }
 
@@ -41,7 +43,7 @@ def unfit_for(
     task: Task, kind: str, platform: Platform, *, fallback: bool = False
 ) -> Reason | None:
     """The reason why a task cannot run on that kind of processor, or None. `fallback`: the GPU may
-    run layers that the DLA cannot."""
+    run layers that the accelerator cannot."""
     if kind == "link" or task.transfer is not None:
         if kind == "link" and task.transfer is not None:
             return None
@@ -57,11 +59,11 @@ def unfit_for(
     if kind == "cpu":
         return None
     reason = _unfit_network(task, task.network, kind)
-    if reason is not None or kind != "dla":
+    if reason is not None:
         return reason
-    from .dla import unfit_for_dla
+    from .accelerators import unfit_to_compile
 
-    return unfit_for_dla(task, task.network, platform, fallback)
+    return unfit_to_compile(task, task.network, kind, platform, fallback)
 
 
 def _unfit_code(task: Task, kind: str, platform: Platform) -> Reason | None:

@@ -71,7 +71,7 @@ def unfit_inference(task: Task, stage: PinStage, kinds: Collection[str]) -> Reas
         if not stage.engine:
             return None
         message = f"`{task.name}` does not run on a CPU: `engine` is for networks there"
-        return "F540", message, "leave `engine` out: the platform names that of its GPU"
+        return "F540", message, "leave `engine` out: the platform names that of its accelerators"
     try:
         engine = engine_for(network, stage.engine)
     except LookupError:

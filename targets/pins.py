@@ -184,6 +184,9 @@ def _unfit_device_option(
     if stage.fallback and "dla" not in kinds:
         message = f"`{task.name}` runs on no DLA that a GPU could help out"
         return "F504", message, "leave `fallback` out"
+    if "npu" in kinds and stage.streams > 1:
+        message = f"`{task.name}` runs on an NPU, which has no streams"
+        return "F504", message, "leave `streams` out"
     if "cpu" not in kinds and (stage.threads > 1 or stage.process):
         word = "threads" if stage.threads > 1 else "process"
         message = f"`{task.name}` does not run on a CPU: `{word}` means nothing there"

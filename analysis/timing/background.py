@@ -26,6 +26,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
+from ...model.platform import ACCELERATORS
 from ...model.server import Server
 from ...model.workload import LENGTHS, WorkloadCurve
 from .slower import slower
@@ -59,7 +60,7 @@ def without_background(system: TimedSystem) -> TimedSystem:
     system = _with_servers(system)
     busy = {worker.processor for worker in system.background}
     for p in system.processors:
-        if p.name in busy and p.kind in ("gpu", "dla") and p.scheduler != "fifo":
+        if p.name in busy and p.kind in ACCELERATORS and p.scheduler != "fifo":
             raise Refused([f"`{p.name}` has a background, and no queue"])
     waits = _waits(system)
     groups = tuple(_waiting(group, waits) for group in system.groups)

@@ -34,6 +34,7 @@ Identifiers = Mapping[str, str]
 CPU: frozenset[ProcessorKind] = frozenset({"cpu"})
 #: Why a program cannot choose code in each frame: see `BuildCode.not_choosable`.
 ON_DEVICE = "runs on a GPU or DLA"
+ON_NPU = "runs on an NPU"
 BATCHED = "collects firings until it has a batch"
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ...codegen.native.files import PROGRAM
 from ...dsl.load import Loaded, load
-from ...machines.host import HERE, Host, own_platform
+from ...machines.host import HERE, Host, has_accelerators, own_platform
 from ...machines.rig import Site
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ...model.extras import require
@@ -127,7 +127,7 @@ def run(
 
     `asked` are fields of `BuildOptions` and of `RunOptions`: the program runs on the `host` of the
     build. With `document` the answer holds the report, and standard output is not used: what tasks
-    print goes to standard error. With a `twin`, threads of a CPU stand in for the GPU and the DLAs,
+    print goes to standard error. With a `twin`, threads of a CPU stand in for GPU, DLAs and NPUs,
     and a few frames are compared with the sequential reference first. With `real_time` a program in
     C++ asks the system for priorities and memory that stays, with `reserve` also for the time that
     the text says. With a file of `machines` the
@@ -273,7 +273,7 @@ def _is_played(loaded: Loaded, twin: bool, host: Host) -> bool:
         return True
     if all(pool.kind == "cpu" for pool in platform.pools):
         return host is HERE
-    return not host.has_gpu()
+    return not has_accelerators(host, platform)
 
 
 def _compared(

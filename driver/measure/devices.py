@@ -26,7 +26,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ...model.json_reader import Between, parse, parse_object, read
 from ...model.mapping import Mapping
-from ...model.platform import Platform
+from ...model.platform import ACCELERATORS, Platform
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.times import times_of
 from ...networks.onnx.cuts import LayerChain, read_chain
@@ -37,7 +37,7 @@ from ...profiling.engines import build_engines
 from ...profiling.identity import implementation_name, task_hashes
 from ...profiling.measure import wcet
 from ...report.written import WrittenTask as Fired
-from ...targets.dla import barred_from_dla
+from ...targets.accelerators import barred_from
 from ...targets.fitness import unfit_for
 from ..plan.program import firing_means, write_program
 from ..text.check import Report, Valid
@@ -97,7 +97,7 @@ def measure_devices(
     tell = report or _ignore
     entries: list[ProfileEntry] = []
     tasks = valid.tasks
-    for kind in ("gpu", "dla"):
+    for kind in ACCELERATORS:
         able = {name: task for name, task in tasks.items() if _runs_on(task, kind, valid)}
         if able:
             tell(f"measuring {len(able)} tasks on a {kind}")
@@ -141,9 +141,10 @@ def _runs_in_part(task: Task, valid: Valid) -> bool:
         return False
     if unfit_for(task, "dla", platform, fallback=True) is not None:
         return False
-    barred = barred_from_dla(task, platform)
+    barred = barred_from(task, platform)
     try:
-        return not all(barred(x.name) or x.operator in PAIR for x in _chain(task.network).layers)
+        layers = _chain(task.network).layers
+        return not all(barred("dla", x.name) or x.operator in PAIR for x in layers)
     except NetworkError:
         return False
 

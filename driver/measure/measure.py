@@ -15,7 +15,7 @@ from typing import TypeVar
 from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, sequential
 from ...dsl.modules import local_modules
-from ...machines.host import HERE, Host, own_platform
+from ...machines.host import HERE, Host, has_accelerators, own_platform
 from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.files import scratch
@@ -90,8 +90,7 @@ def profile(
     cold = host.celsius
     measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
     unsaved = store.save_profile(valid, measured)
-    devices = any(pool.kind not in ("cpu", "link") for pool in valid.platform.pools)
-    devices = devices and host.has_gpu()
+    devices = has_accelerators(host, valid.platform)
     if devices:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)

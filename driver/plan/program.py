@@ -170,15 +170,15 @@ def without_gpu(valid: Valid) -> list[Diagnostic]:
 def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Diagnostic, ...]:
     """Warnings about options that are not supported; the program is correct without them."""
     warnings = {}
-    tensorrt_on = _devices_with_tensorrt(platform)
+    in_half = _computing_in_half(platform)
     for app in system.apps:
         for task in app.tasks:
             if task.network is None or task.network.precision != "fp16":
                 continue
-            if mapping.of(task.name)[0] not in tensorrt_on:
+            if mapping.of(task.name)[0] not in in_half:
                 message = (
                     f"`{task.definition}` runs in the precision of its file: only TensorRT"
-                    " computes in fp16"
+                    " and NPUs compute in fp16"
                 )
                 warnings[task.definition] = Diagnostic(
                     "F608", message, task.span, severity="warning"
@@ -186,10 +186,12 @@ def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Di
     return tuple(warnings.values())
 
 
-def _devices_with_tensorrt(platform: Platform) -> set[str]:
+def _computing_in_half(platform: Platform) -> set[str]:
+    """Processors of TensorRT, and NPUs (those that do not are refused)."""
     processors: set[str] = set()
     for pool in platform.pools:
-        if platform.tensorrt and pool.kind in tensorrt.KIND.processors:
+        with_tensorrt = platform.tensorrt and pool.kind in tensorrt.KIND.processors
+        if with_tensorrt or pool.kind == "npu":
             processors |= {*pool.processors}
     return processors
 

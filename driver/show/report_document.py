@@ -18,12 +18,12 @@ from ...model.mapping import GroupBound, as_text, race_in_words
 from ...model.mapping import Mapping as StoredMapping
 from ...model.version import __version__
 from ...report.document import (
+    AcceleratorRow,
     AppRow,
     ChannelRow,
     ChartRow,
     CompareRow,
     ContestantRow,
-    DlaRow,
     Document,
     MemoryPoint,
     NetworkRow,
@@ -36,7 +36,7 @@ from ...report.document import (
 from ...report.graph import rate
 from ...report.layout import layout
 from ...report.measured import Latency, MeasuredRun, RanApp, RanTask, Traced
-from ..build.dla import OnDla
+from ..build.accelerators import OnAccelerator
 from ..plan.program import firing_means, sources_of
 from .comparing import Rows, compared
 from .firings import measured_chart, predicted_charts
@@ -69,7 +69,7 @@ class DocumentRows:
         self._missing: dict[str, str] = {}
         self._analyses = dict(self._analyzed())
         self._capacities = {} if shown.planned is None else shown.planned.capacities
-        self._dla = {r.network: r for r in shown.reports}
+        self._limited = sorted(shown.reports, key=lambda r: (r.network, r.kind))
 
     def document(self, compare: str | Path | None) -> Document:
         """The whole document. Raises Errors if the file to compare with cannot be read."""
@@ -109,7 +109,7 @@ class DocumentRows:
             measured=measured,
             memory=tuple(self._memory()),
             search=self._search(),
-            dla=tuple(_dla(self._dla[name]) for name in sorted(self._dla)),
+            dla=tuple(map(_limited, self._limited)),
             compare=versus,
             missing=dict(self._missing),
         )
@@ -152,7 +152,7 @@ class DocumentRows:
             missing["bounds"] = ""
         if not any(self._memory()):
             missing["memory"] = self._command("analyze", " --pareto")
-        if not self._dla:
+        if not self._limited:
             missing["dla"] = "" if self._on else self._command("report", " --platform orin")
 
     # -- apps --------------------------------------------------------------------------------------
@@ -296,10 +296,11 @@ class DocumentRows:
         if time is not None and time.entry is not None:
             layers = tuple((layer.layer, round(layer.mean_ns)) for layer in time.entry.layers)
             overhead_ns = time.entry.overhead_ns
-        dla = ""
-        on_dla = self._dla.get(task.network.definition)
-        if on_dla is not None:
-            dla = f"{on_dla.legal} of {on_dla.layers} layers can run on a DLA"
+        dla = "; ".join(
+            f"{found.legal} of {found.layers} layers can run on {found.title}"
+            for found in self._limited
+            if found.network == task.network.definition
+        )
         return NetworkRow(
             file=(task.network.cut_from or task.network).file,
             precision=task.network.precision,
@@ -514,7 +515,7 @@ def _with_latency(row: PathRow, latency: Latency) -> PathRow:
     )
 
 
-def _dla(on_dla: OnDla) -> DlaRow:
-    rules = tuple((row.op, row.count, row.rule, row.layers) for row in on_dla.rows)
-    runs = tuple((run.first, run.last, run.count) for run in on_dla.runs)
-    return DlaRow(on_dla.network, on_dla.layers, on_dla.legal, rules, runs)
+def _limited(found: OnAccelerator) -> AcceleratorRow:
+    rules = tuple((row.op, row.count, row.rule, row.layers) for row in found.rows)
+    runs = tuple((run.first, run.last, run.count) for run in found.runs)
+    return AcceleratorRow(found.network, found.title, found.layers, found.legal, rules, runs)

@@ -19,7 +19,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.profile import Profile
 from ...model.times import AppTimes, Times, times_of
 from ...report.gantt import MOST_BARS, Bar, Chart
-from ..build.dla import OnDla, dla_reports
+from ..build.accelerators import OnAccelerator, accelerator_reports
 from ..plan.program import firing_means, places, uncut
 from ..plan.states import with_stored
 from ..text import store
@@ -40,7 +40,7 @@ class Shown:
     profile: Profile | None
     times: Times
     places: dict[str, tuple[str, ...]]
-    reports: tuple[OnDla, ...]
+    reports: tuple[OnAccelerator, ...]
     diagnostics: tuple[Diagnostic, ...]
 
     def limits(self, *, seconds: float = 2.0) -> dict[str, Analysis]:
@@ -88,7 +88,7 @@ def look(path: str | Path, *, platform: str = "host") -> Shown:
         profile,
         times.on_mapping(placements, valid.platform),
         processors,
-        dla_reports(valid.system, valid.platform),
+        accelerator_reports(valid.system, valid.platform),
         warnings,
     )
 

@@ -40,7 +40,7 @@ from ...search.deadline.problem import (
     TaskGroup,
 )
 from ...search.throughput.machines import nearest
-from ...targets.dla import barred_from_dla
+from ...targets.accelerators import barred_from
 from ...targets.pins import pinned
 from ..text.check import Valid
 
@@ -381,15 +381,11 @@ def _kernels(
     if inside is not None:
         names = tuple(layer.name for layer in inside.layers)
         shares = dict(zip(names, inside.shares(), strict=True))
-    barred = barred_from_dla(task, platform)
+    barred = barred_from(task, platform)
     times: dict[str, list[float]] = {}
     for kind, entry in entries.items():
         layers = _worst_case_layers(entry, shares)
-        times[kind] = [layers.get(name, inf) for name in names]
-        if kind == "dla":
-            times[kind] = [
-                inf if barred(name) else ns for name, ns in zip(names, times[kind], strict=True)
-            ]
+        times[kind] = [inf if barred(kind, n) else layers.get(n, inf) for n in names]
     guessed = frozenset(kind for kind, entry in entries.items() if entry.estimated)
     curves = {kind: time.curve for kind, time in known.items() if time.curve is not None}
     cuts = _cuts(task, inside, len(names))

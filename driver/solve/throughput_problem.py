@@ -24,7 +24,7 @@ from ...search.throughput.accelerate import on_gpu
 from ...search.throughput.divisible import divisible, transfer_model
 from ...search.throughput.partition import Costs
 from ...search.throughput.problem import Divisible, Problem
-from ...targets.dla import barred_from_dla
+from ...targets.accelerators import barred_from
 from ...targets.pins import pinned
 from ..measure.measure import may_be_cut
 from ..plan.program import firing_means, usual_ns
@@ -116,7 +116,7 @@ def _divisible(
     if any(entry.engine for entry in entries.values()):
         return whole  # the layers that were measured are those of ONNX Runtime
     try:
-        barred = barred_from_dla(task, platform)
+        barred = barred_from(task, platform)
         chain = read_chain(Path(task.network.path), task.network.shapes)
         return divisible(chain, entries, profile.transfers, barred)
     except NetworkError:

@@ -6,11 +6,12 @@ model, are reported. A task that cannot run somewhere has no time there (`times`
 
 from __future__ import annotations
 
-from ...model.platform import KINDS
 from ..names import shown
 from ..xml_tree import Element
 from .files import HopesCollector
 
+#: Kinds of processors that projects speak of: NPUs are not among them.
+KINDS = ("cpu", "gpu", "dla")
 #: Values that mean any place.
 _ANY = "ALL"
 

@@ -18,12 +18,12 @@ from statistics import median
 
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean, one_of
 from ...model.json_reader import parse
-from ...model.platform import KINDS
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.span import Span
 from ..names import shown
 from .design import HopesTask, Way
 from .files import FAULTY, HopesCollector, start_of
+from .hardware import KINDS
 from .networks import Costs, HopesLayerTime, HopesNetwork
 from .platform import HopesBoard
 from .text import Part

@@ -6,13 +6,11 @@ The numbers are in `limits.py`; finding the layers is left to `rules.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any
 
-from ..onnx.interface import Border
+from ..accelerators.layers import Broken, CheckedLayer
 from . import limits as dla
 from .limits import Generation, Version
 
@@ -21,86 +19,6 @@ TYPES = ("float32", "float16", "int8")
 COMPARISONS = ("Equal", "Greater", "Less")
 
 NOT_OFFERED = "not offered by TensorRT for a DLA"
-CONSTANT = "weights constant"
-
-#: A rule, and what a layer has instead.
-Broken = Iterator[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedLayer:
-    """A node and what the rules ask of its surroundings.
-
-    `flowing` are the tensors that depend on an input of the network, `constants` initializers and
-    values of Constant nodes; `before` and `after` are operators of its neighbors, "" where it makes
-    an output of the network.
-    """
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    opset: int
-    flowing: frozenset[str]
-    tensors: Mapping[str, Border]
-    constants: Mapping[str, Any]
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    @property
-    def data(self) -> tuple[int, ...]:
-        """Dimensions of the first input that is no constant."""
-        return self.tensors[next(t for t in self.inputs if t in self.flowing)].shape
-
-    @property
-    def result(self) -> tuple[int, ...]:
-        """Dimensions of the first output."""
-        return self.tensors[self.name].shape
-
-    def shape(self, tensor: str) -> tuple[int, ...] | None:
-        """Dimensions of any tensor, if they are known."""
-        border = self.tensors.get(tensor)
-        return border.shape if border is not None and border.fixed else None
-
-    def text(self, name: str, default: str) -> str:
-        """An attribute of type string."""
-        value = self.attributes.get(name)
-        return value.decode(errors="replace") if isinstance(value, bytes) else default
-
-    def spatial(self, name: str, default: int) -> list[int]:
-        """An attribute with a number for height and one for width."""
-        return [int(v) for v in self.attributes.get(name) or [default, default]]
-
-    def variable(self, first: int) -> Broken:
-        """A breach for each input from number `first` on that depends on an input of the
-        network."""
-        for tensor in self.inputs[first:]:
-            if tensor in self.flowing:
-                yield CONSTANT, f"`{tensor}` is computed"
-
-    def numbers(self, index: int, attribute: str) -> list[float] | None:
-        """A constant input, or the attribute that had its place in older operator sets; None when
-        it is not known."""
-        import onnx
-
-        value = None
-        if attribute in self.attributes:
-            value = self.attributes[attribute]
-        elif index < len(self.inputs):
-            value = self.constants.get(self.inputs[index])
-        if isinstance(value, onnx.TensorProto):
-            if value.data_location == onnx.TensorProto.EXTERNAL:
-                return None
-            value = onnx.numpy_helper.to_array(value).ravel().tolist()
-        return [value] if isinstance(value, int | float) else value
-
-    def shapeless(self) -> str | None:
-        """The first tensor of the data whose shape is not fixed."""
-        for tensor in (*self.inputs, *self.outputs):
-            if tensor in self.flowing and self.shape(tensor) is None:
-                return tensor
-        return None
 
 
 def broken(

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ...model.modules import MODULES, Versions
+
 #: Major, minor and as many further numbers as matter: (8, 5) comes before (8, 5, 2).
 Version = tuple[int, ...]
 
@@ -25,14 +27,14 @@ PRECISIONS = ("fp16", "int8")
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation of the DLA. `tensorrt` are half-open intervals of versions with which it works.
+    """A generation of the DLA. `tensorrt` are the versions with which it works, in some module.
 
     `without` are operators that it lacks although TensorRT offers them for a DLA.
     `inclusive_averages`: pools can count the padding into averages, but not leave it out.
     """
 
     name: str
-    tensorrt: tuple[tuple[Version, Version], ...]
+    tensorrt: Versions
     without: frozenset[str] = frozenset()
     inclusive_averages: bool = False
 
@@ -44,11 +46,12 @@ class Generation:
 GENERATIONS = {
     g.name: g
     for g in (
-        # DLA 1.0. JetPack ends at TensorRT 8.5. API: no Softmax, and padding only inside of
-        # averages.
-        Generation("xavier", (((8, 0), (8, 6)),), frozenset({"Softmax"}), inclusive_averages=True),
-        # DLA 2.0. JetPack begins with TensorRT 8.4; between 10.7 and 11.4.1 there was no DLA.
-        Generation("orin", (((8, 4), (10, 8)), ((11, 4, 1), (12,)))),
+        # DLA 1.0. API: no Softmax, and padding only inside of averages.
+        Generation(
+            "xavier", MODULES["xavier"].dla, frozenset({"Softmax"}), inclusive_averages=True
+        ),
+        # DLA 2.0.
+        Generation("orin", MODULES["agx_orin"].dla),
     )
 }
 

@@ -340,13 +340,13 @@ function statesSection() {
 }
 
 function dlaSection() {
-  const made = section("dla", "DLA", "Which layers of each network a deep learning accelerator can run, and what keeps the others from it.");
+  const made = section("dla", "Accelerators", "Which layers of each network an accelerator can run that does not take all, and what keeps the others from it.");
   if (!D.dla.length) {
-    made.append(nothing("The platform has no DLA that TensorRT can use.", D.missing.dla));
+    made.append(nothing("The platform has no DLA that TensorRT can use, and no NPU.", D.missing.dla));
     return made;
   }
   for (const net of D.dla) {
-    made.append(h("h3", {}, name(net.network), h("span", { class: "soft" }, ` ${net.legal} of ${count(net.layers, "layer")} can run there`)));
+    made.append(h("h3", {}, name(net.network), h("span", { class: "soft" }, ` on ${net.on}: ${net.legal} of ${count(net.layers, "layer")} can run there`)));
     if (net.rows.length) {
       made.append(table(`dla-${D.dla.indexOf(net)}`, `Rules that layers of ${net.network} break`, [
         { head: "operator", class: "name", cell: (r) => nameCell(r[0]), by: (r) => r[0] },

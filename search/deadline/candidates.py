@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from ...model.platform import Platform
+from ...model.platform import ACCELERATORS, UNDIVIDED, Platform
 from ...model.workload import WorkloadCurve
 from .problem import Candidate, CandidateStage
 
@@ -45,7 +45,7 @@ class KernelRow:
     wcet_ns: Mapping[str, Sequence[float]]
     cuts: tuple[int, ...]
     border_ns: int = 0
-    whole: frozenset[str] = frozenset({"dla"})
+    whole: frozenset[str] = UNDIVIDED
     estimated: frozenset[str] = frozenset()
     firings: int = 1
     curves: Mapping[str, WorkloadCurve] = field(default_factory=dict)
@@ -124,13 +124,15 @@ def front(network: KernelRow, platform: Platform) -> CandidateFront:
 
 
 def kinds_of(network: KernelRow, platform: Platform) -> list[str]:
-    """GPU and DLA where they can run the whole network, else CPUs."""
-    kinds = [k for k in ("gpu", "dla") if k in network.wcet_ns and _count(platform, k)]
-    if not kinds or any(
-        all(network.wcet_ns[k][i] == inf for k in kinds) for i in range(len(network.layers))
-    ):
-        return ["cpu"]
-    return kinds
+    """Accelerators where they can run the whole network; beside an NPU, which has no GPU that helps
+    it, CPUs as well; else CPUs."""
+    kinds = [k for k in ACCELERATORS if k in network.wcet_ns and _count(platform, k)]
+    layers = range(len(network.layers))
+    if kinds and all(any(network.wcet_ns[k][i] < inf for k in kinds) for i in layers):
+        return list(kinds)
+    if "npu" in kinds and "cpu" in network.wcet_ns:
+        return [*kinds, "cpu"]
+    return ["cpu"]
 
 
 def _front(

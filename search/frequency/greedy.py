@@ -11,7 +11,7 @@ from __future__ import annotations
 from .problem import ClockProblem, FrequencyPlan, Levels
 
 ROUNDS = 2
-ORDER = ("gpu", "cpu", "dla")
+ORDER = ("gpu", "cpu", "dla", "npu")
 
 
 def greedy(problem: ClockProblem) -> FrequencyPlan:

@@ -25,12 +25,12 @@ def divisible(
     chain: LayerChain,
     entries: Mapping[str, ProfileEntry],
     transfers: Iterable[TransferCost],
-    barred: Callable[[str], bool] = lambda layer: False,
+    barred: Callable[[str, str], bool] = lambda kind, layer: False,
 ) -> Divisible:
     """The network with its times (and energies) per kind of processor, without cuts inside fused
     groups.
 
-    `barred` layers cannot run on a DLA.
+    Layers that are `barred` from a kind of processor cannot run there.
     """
     names = tuple(layer.name for layer in chain.layers)
     points = [c for c in chain.cuts() if not chain.fused(c.after)]
@@ -39,8 +39,7 @@ def divisible(
     energies: dict[str, list[float]] | None = {}
     for kind, entry in entries.items():
         times, overhead[kind] = _times(chain, entry)
-        if kind == "dla":
-            times = [inf if barred(name) else ns for name, ns in zip(names, times, strict=True)]
+        times = [inf if barred(kind, name) else ns for name, ns in zip(names, times, strict=True)]
         layers[kind] = times
         own = _energies(times, entry)
         if own is None:

@@ -49,7 +49,7 @@ from tensorrt_api import type_faults_of
 #: A board for each generation of TensorRT, and the version that stands in for it.
 BOARDS = {"trt8": ("xavier", "8.5.2"), "trt10": ("orin", "10.3.0"), "trt11": ("strong", "11.4.1")}
 STRONG = """use "detector.flow"
-platform strong { tensorrt "11.4.1"  cpu core[4]  gpu ampere compute 8.7  dla nvdla[2] engines 16 each }
+platform strong { module agx_orin  tensorrt "11.4.1"  cpu core[4]  gpu ampere compute 8.7  dla nvdla[2] engines 16 each }
 mapping on strong { Detect.find -> ampere until "entry" | nvdla[0], nvdla[1] until "neck" | ampere }
 """
 PARTLY = """
@@ -748,6 +748,19 @@ def test_check_tells_what_a_dla_can_run(examples: Path, tmp_path: Path) -> None:
     assert "dla" not in json.loads(
         CliRunner().invoke(app, ["check", text, "--platform", "desktop", "--json"]).stdout
     )
+
+
+@pytest.mark.parametrize(
+    ("board", "runs"),
+    [("orin", 41), ("orin_jetpack7", 41), ("orin_nx", 41), ("orin_nano", None), ("thor", None)],
+)
+def test_boards_with_and_without_a_dla(examples: Path, board: str, runs: int | None) -> None:
+    text = str(examples / "detector" / "detector.flow")
+    result = CliRunner().invoke(app, ["check", text, "--platform", board, "--json"])
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0 and document["diagnostics"] == []
+    legal = document["dla"]["Yolo"]["legal"] if "dla" in document else None
+    assert legal == runs
 
 
 @pytest.mark.parametrize(("precision", "allowed"), [("fp16", True), ("fp32", False)])

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from flowc.networks.accelerators.breaches import Breach, LegalRun, Row, legal_runs, summary
 from flowc.networks.dla.limits import GENERATIONS, OFFERED, Version
-from flowc.networks.dla.rules import Breach, LegalRun, Row, breaches, legal_runs, summary
+from flowc.networks.dla.rules import breaches
 from flowc.networks.onnx.cuts import read_chain
 from flowc.networks.onnx.interface import NetworkError
 from hypothesis import given, settings

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from flowc.driver.build.dla import OnDla, dla_reports
+from flowc.driver.build.accelerators import OnAccelerator, accelerator_reports
 from flowc.driver.text.check import Checked, check, prepare
 from flowc.networks.dla.checks import NOT_OFFERED
 from flowc.networks.onnx.cuts import cut_points, read_chain
@@ -35,9 +35,9 @@ from split_check import check_split
 ROUNDED = 0.05
 
 
-def _on_dla(checked: Checked) -> tuple[OnDla, ...]:
+def _on_dla(checked: Checked) -> tuple[OnAccelerator, ...]:
     assert checked.platform is not None
-    return dla_reports(checked.system, checked.platform)
+    return accelerator_reports(checked.system, checked.platform)
 
 
 def made(path: Path, network: onnx.ModelProto, batch: int = 1) -> Path:
@@ -395,7 +395,7 @@ network Net from "n.onnx" { in x: float32[1, 3, 32, 32] from "image"  out y from
 task Out { in y: float32[1, 10]  python "t.py:take" }
 app A { a: In  n: Net  b: Out  a -> n -> b }
 platform old { tensorrt "10.3"  cpu core  gpu ampere compute 8.7  dla nvdla }
-platform new { tensorrt "11.4.1"  cpu core  gpu ampere compute 8.7  dla nvdla }
+platform new { module agx_orin  tensorrt "11.4.1"  cpu core  gpu ampere compute 8.7  dla nvdla }
 """
 
 
@@ -415,7 +415,7 @@ def test_a_dla_sees_no_pairs(write: Write) -> None:
     def broken(file: Path) -> set[tuple[str, str]]:
         assert checked.platform is not None and network is not None
         return {
-            (b.op, b.rule) for b in broken_rules(replace(network, path=str(file)), checked.platform)
+            (b.op, b.rule) for b in broken_rules(checked.platform, replace(network, path=str(file)))
         }
 
     assert (

@@ -242,7 +242,7 @@ def test_populations_are_placed_like_individuals(
         assert bool(placed.engines[i]) == crowded(problem, expected)
 
 
-@pytest.mark.parametrize("name", ["orin", "orin_nx", "xavier"])
+@pytest.mark.parametrize("name", ["orin", "orin_jetpack7", "orin_nx", "xavier"])
 def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
     name: str, tmp_path: Path
 ) -> None:

@@ -1,5 +1,5 @@
-"""Which layers of a text's networks the platform's DLA can run: broken rules, and the longest legal
-runs."""
+"""Which layers of a text's networks the platform's accelerators can run: broken rules, and the
+longest legal runs."""
 
 from __future__ import annotations
 
@@ -9,34 +9,44 @@ from pathlib import Path
 from ...model.application import Network
 from ...model.platform import Platform
 from ...model.system import System
-from ...networks.dla.rules import LegalRun, Row, legal_runs, summary
+from ...networks.accelerators.breaches import LegalRun, Row, legal_runs, summary
 from ...networks.onnx.cuts import read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import PAIR
-from ...targets.dla import broken_rules, generation
+from ...targets.accelerators import compiler_of
+from ...targets.compiler import Compiler
 
 #: Runs with at least this many layers get a line.
 RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class OnDla:
+class OnAccelerator:
     """A network: how many of its `layers` are `legal`, the rules that the others break, the longest
-    legal runs."""
+    legal runs. `kind` is that of the processors, `title` what messages call one of them."""
 
     network: str
+    kind: str
+    title: str
     layers: int
     legal: int
     rows: tuple[Row, ...]
     runs: tuple[LegalRun, ...]
 
 
-def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
-    """One report for each network of a text on a platform with a DLA that its TensorRT can use."""
-    if all(p.kind != "dla" for p in platform.pools) or not platform.tensorrt:
-        return ()
-    if not generation(platform).works_with(platform.tensorrt):
-        return ()
+def accelerator_reports(system: System, platform: Platform) -> tuple[OnAccelerator, ...]:
+    """One report for each network of a text and each kind of accelerator of the platform that does
+    not take all layers."""
+    kinds = dict.fromkeys(pool.kind for pool in platform.pools)
+    reports: list[OnAccelerator] = []
+    for kind in kinds:
+        compiler = compiler_of(platform, kind)
+        if compiler is not None and compiler.usable:
+            reports += _reports(system, kind, compiler)
+    return tuple(reports)
+
+
+def _reports(system: System, kind: str, compiler: Compiler) -> list[OnAccelerator]:
     networks: dict[str, Network] = {}
     for app in system.apps:
         for task in app.tasks:
@@ -47,12 +57,13 @@ def dla_reports(system: System, platform: Platform) -> tuple[OnDla, ...]:
     for name, network in networks.items():
         try:
             chain = read_chain(Path(network.path), network.shapes)
-            breaches = broken_rules(network, platform)
+            breaches = compiler.broken(network)
         except NetworkError:  # it runs as a whole, and has been checked that way
             continue
         layers = [layer.name for layer in chain.layers if layer.operator not in PAIR]
         illegal = {breach.layer for breach in breaches}
         legal = sum(name not in illegal for name in layers)
         runs = legal_runs(layers, breaches)[:RUNS]
-        reports.append(OnDla(name, len(layers), legal, summary(breaches), runs))
-    return tuple(reports)
+        rows = summary(breaches)
+        reports.append(OnAccelerator(name, kind, compiler.title, len(layers), legal, rows, runs))
+    return reports

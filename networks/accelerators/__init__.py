@@ -1,0 +1,1 @@
+"""What all accelerators have in common whose compilers take some layers of a network only."""

@@ -1,0 +1,79 @@
+"""The layers of a network that the NPU of a platform can run through its engine.
+
+In: a network, the platform. Out: the operators that the engine does not offer, and the reason why
+no layer can run there. What follows is the same for all `accelerators`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from pathlib import Path
+
+from ..model.application import Network, Task
+from ..model.modules import MODULES
+from ..model.platform import Platform
+from ..networks.accelerators.breaches import Breach
+from ..networks.npu import NpuEngine, engine_of
+from .compiler import Compiler
+from .fitness import Reason
+
+
+def npu_engine(platform: Platform) -> NpuEngine:
+    """The engine of a platform's NPUs. Raises LookupError if it has none."""
+    return engine_of(next((p.engine for p in platform.pools if p.kind == "npu"), ""))
+
+
+def npu_compiler(platform: Platform) -> Compiler:
+    """The engine of a platform's NPUs."""
+    engine = npu_engine(platform)
+    return Compiler(
+        "an NPU",
+        partial(_unfit, engine, _precisions(engine, platform)),
+        partial(_broken_rules, engine),
+        "cut it in front of that layer: a cpu runs the rest",
+        usable=engine.operators is not None,
+    )
+
+
+def _precisions(engine: NpuEngine, platform: Platform) -> tuple[str, ...]:
+    """Those in which the engine computes on the platform's module."""
+    module = MODULES.get(platform.module)
+    if module is None or not module.npu:
+        return engine.precisions
+    return tuple(p for p in engine.precisions if p in module.npu)
+
+
+def _unfit(
+    engine: NpuEngine, precisions: tuple[str, ...], task: Task, network: Network
+) -> Reason | None:
+    """The reason why no layer of a network can run on the NPU."""
+    if network.batch > 1:
+        message = f"`{task.name}` groups {network.batch} firings: an NPU gets them one by one"
+        return "F510", message, "leave `batch` out"
+    if network.library:
+        message = f"`{task.name}` has operators of its own, which {engine.title} does not know"
+        return "F510", message, "pin it to a cpu"
+    if network.precision not in precisions:
+        message = f"`{task.name}` computes in {network.precision}, and this NPU in"
+        return "F510", f"{message} {' or '.join(precisions)} only", _REMEDIES[precisions[0]]
+    return None
+
+
+_REMEDIES = {
+    "int8": 'write `precision int8   calibrate "frames/*.npy"` in the network',
+    "fp16": "write `precision fp16` in the network",
+}
+
+
+def _broken_rules(engine: NpuEngine, network: Network) -> tuple[Breach, ...]:
+    """What keeps layers off the NPU; for a stage, off the whole network. Raises NetworkError."""
+    whole = network.cut_from or network
+    path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)
+    return _broken(engine.name, str(path), path.stat().st_mtime_ns, shapes)
+
+
+@lru_cache(maxsize=16)
+def _broken(
+    engine: str, path: str, modified: int, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> tuple[Breach, ...]:
+    return engine_of(engine).breaches(Path(path), dict(shapes))
