@@ -5,11 +5,12 @@ In: a task and a stage of its pin. Out: code, message and help of a fault, or No
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ..model.application import Network, Task, all_tasks
 from ..model.diagnostic import Diagnostic, one_of
-from ..model.mapping import PinStage
+from ..model.mapping import OtherEngine, PinStage
 from ..model.platform import Platform
 from ..model.system import System
 from ..networks.engines import ENGINES, Engine, engine_of
@@ -20,10 +21,10 @@ CHOICES = ("fp32", "bf16")
 
 
 def engine_for(network: Network, named: str = "") -> Engine:
-    """The engine of a network on CPUs: the one that its pin names, else the first one that computes
-    in its precision."""
-    if named:
-        return engine_of(named)
+    """The engine of a network on CPUs: the one that its pin names, or that a search has chosen,
+    else the first one that computes in its precision."""
+    if named or network.engine:
+        return engine_of(named or network.engine)
     return next((e for e in ENGINES if network.precision in e.precisions), ENGINES[0])
 
 
@@ -43,6 +44,31 @@ def engines_in(system: System, platform: Platform) -> dict[str, str]:
         if engine is not ENGINES[0]:
             engines[task.name] = engine.name
     return engines
+
+
+def chosen_engines(system: System) -> dict[str, OtherEngine]:
+    """The engines that a search has chosen for networks, by task."""
+    chosen = {}
+    for task in all_tasks(system.apps):
+        network = task.network
+        if network is not None and network.engine:
+            precision = network.precision if network.any_precision else ""
+            chosen[task.name] = OtherEngine(network.engine, precision)
+    return chosen
+
+
+def with_engines(system: System, chosen: Mapping[str, OtherEngine]) -> System:
+    """The system with engines that a search has chosen for some networks, in their precisions."""
+
+    def on_engine(task: Task) -> Task:
+        other, network = chosen.get(task.name), task.network
+        if other is None or network is None:
+            return task
+        precision = other.precision or network.precision
+        return replace(task, network=replace(network, engine=other.engine, precision=precision))
+
+    apps = (replace(a, tasks=tuple(map(on_engine, a.tasks))) for a in system.apps)
+    return replace(system, apps=tuple(apps))
 
 
 def runs_in(system: System, platform: Platform) -> dict[str, tuple[str, str]]:

@@ -104,20 +104,41 @@ def compared_on(task: Task, engine: Engine, valid: Valid, data: Samples | None =
 
     What was found on data of the application counts where there are none.
     """
+    before = compared_before(task, engine, valid, of_source=data is not None)
+    if before is not None:
+        return before
     network = task.network
     assert network is not None
-    beside = Path(valid.system.path).parent
-    on_data = beside / KEPT / f"engine-{_key(network, engine, SOURCE)}.json"
-    place = beside / KEPT / f"engine-{_key(network, engine)}.json"
-    kept = _read(on_data) or (_read(place) if data is None else None)
-    if kept is None:
-        kept = _compared(network, engine, data)
-        place = place if data is None else on_data
-        with suppress(OSError):  # then it is compared again
-            make_folders(beside, Path(KEPT))
-            replace_file(place, json.dumps(asdict(kept)).encode())
+    kept = _compared(network, engine, data)
+    place = _place(network, engine, valid, "" if data is None else SOURCE)
+    with suppress(OSError):  # then it is compared again
+        make_folders(place.parent.parent, Path(KEPT))
+        replace_file(place, json.dumps(asdict(kept)).encode())
+    return _of(task, network, engine, kept)
+
+
+def compared_before(
+    task: Task, engine: Engine, valid: Valid, *, of_source: bool
+) -> Compared | None:
+    """The comparison that is kept beside the text, one on data of the application if there is one;
+    with `of_source` no other counts. None if there is none."""
+    network = task.network
+    assert network is not None
+    kept = _read(_place(network, engine, valid, SOURCE))
+    if kept is None and not of_source:
+        kept = _read(_place(network, engine, valid))
+    return None if kept is None else _of(task, network, engine, kept)
+
+
+def _of(task: Task, network: Network, engine: Engine, kept: _Kept) -> Compared:
     about = (task.name, network.definition, engine.title, network.precision)
     return Compared(*about, kept.figure, kept.code, kept.reason)
+
+
+def _place(network: Network, engine: Engine, valid: Valid, source: str = "") -> Path:
+    """The file of a comparison."""
+    beside = Path(valid.system.path).parent
+    return beside / KEPT / f"engine-{_key(network, engine, source)}.json"
 
 
 def _read(place: Path) -> _Kept | None:

@@ -41,6 +41,7 @@ from ...search.deadline.problem import (
 )
 from ...search.throughput.machines import nearest
 from ...targets.dla import barred_from_dla
+from ...targets.inference import chosen_engines
 from ...targets.pins import pinned
 from ..text.check import Valid
 
@@ -93,6 +94,7 @@ def joint_problem(
         {name: placement.processors[0] for name, placement in pins.items()},
         tuple(followers),
         machines=machines_for(valid) if platform.machines else {},
+        engines=chosen_engines(valid.system),
     )
 
 

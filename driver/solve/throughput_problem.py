@@ -25,6 +25,7 @@ from ...search.throughput.divisible import divisible, transfer_model
 from ...search.throughput.partition import Costs
 from ...search.throughput.problem import Divisible, Problem
 from ...targets.dla import barred_from_dla
+from ...targets.inference import chosen_engines
 from ...targets.pins import pinned
 from ..measure.measure import may_be_cut
 from ..plan.program import firing_means, usual_ns
@@ -43,7 +44,16 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
             task, times.of[task.name], means[task.name], profile, platform
         )
     transfer = transfer_model(() if profile is None else profile.transfers)
-    problem = Problem(apps, platform, valid.repetition, means, pins, networks, transfer=transfer)
+    problem = Problem(
+        apps,
+        platform,
+        valid.repetition,
+        means,
+        pins,
+        networks,
+        transfer=transfer,
+        engines=chosen_engines(valid.system),
+    )
     if profile is not None:
         held = {e.subject: e.held for e in profile.entries if e.held is not None}
         problem = replace(problem, held=held, runtime_ns=profile.firing_ns or 0.0)

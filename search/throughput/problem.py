@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.diagnostic import Errors
-from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from ...model.mapping import Mapping, NetworkPlan, OtherEngine, Placement, StagePlan
 from ...model.platform import Platform
 from ..events import Progress as Progress
 from .partition import Costs, Objective
@@ -107,14 +107,6 @@ class Divisible:
         tensors = dict(zip((after for after, _ in self.costs.cuts), self.crossing, strict=False))
         seen = Counter(t for after in cuts for t in tensors.get(after, ()))
         return tuple(t for t, times in seen.items() if times > 1)
-
-
-@dataclass(frozen=True, slots=True)
-class OtherEngine:
-    """The engine of a network on CPUs, and the precision if that is not the text's."""
-
-    engine: str
-    precision: str
 
 
 @dataclass(frozen=True, slots=True)
