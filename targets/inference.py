@@ -17,7 +17,7 @@ from ..networks.engines import ENGINES, Engine, engine_of
 from .fitness import Reason
 
 #: What pins and mappings may choose where the text leaves the precision open.
-CHOICES = ("fp32", "bf16")
+CHOICES = ("fp32", "bf16", "int8")
 
 
 def engine_for(network: Network, named: str = "") -> Engine:
@@ -47,14 +47,18 @@ def engines_in(system: System, platform: Platform) -> dict[str, str]:
 
 
 def chosen_engines(system: System) -> dict[str, OtherEngine]:
-    """The engines that a search has chosen for networks, by task."""
+    """The engines and precisions that a search has chosen for networks, by task."""
     chosen = {}
     for task in all_tasks(system.apps):
         network = task.network
-        if network is not None and network.engine:
-            precision = network.precision if network.any_precision else ""
-            chosen[task.name] = OtherEngine(network.engine, precision)
+        if network is not None and (network.engine or _chosen_precision(network)):
+            chosen[task.name] = OtherEngine(network.engine, _chosen_precision(network))
     return chosen
+
+
+def _chosen_precision(network: Network) -> str:
+    """The precision, if it is not that of the text."""
+    return network.precision if network.any_precision and network.precision != CHOICES[0] else ""
 
 
 def with_engines(system: System, chosen: Mapping[str, OtherEngine]) -> System:
@@ -72,13 +76,19 @@ def with_engines(system: System, chosen: Mapping[str, OtherEngine]) -> System:
 
 
 def runs_in(system: System, platform: Platform) -> dict[str, tuple[str, str]]:
-    """The same with the precisions of these networks."""
+    """The same with the precisions of these networks, and networks on the default engine that a
+    mapping or a pin gave another precision than that of the text."""
     engines = engines_in(system, platform)
-    return {
-        task.name: (engines[task.name], task.network.precision)
-        for task in all_tasks(system.apps)
-        if task.network is not None and task.name in engines
-    }
+    runs = {}
+    for task in all_tasks(system.apps):
+        network = task.network
+        if network is None:
+            continue
+        if task.name in engines:
+            runs[task.name] = engines[task.name], network.precision
+        elif _chosen_precision(network):
+            runs[task.name] = ENGINES[0].name, network.precision
+    return runs
 
 
 def _kinds(stage: PinStage, platform: Platform) -> set[str]:
@@ -140,10 +150,26 @@ def _unfit_choice(task: Task, network: Network, stage: PinStage) -> Reason | Non
     if stage.precision not in CHOICES:
         message = f"`{task.name}`: a pin cannot choose `precision {stage.precision}`"
         return "F540", message, f"it can choose {one_of(CHOICES)}"
-    if stage.precision == CHOICES[0] or network.any_precision:
+    if stage.precision == CHOICES[0]:
         return None
+    if network.any_precision:
+        return _unfit_8_bits(task, network) if stage.precision == "int8" else None
     message = f"`{task.name}`: `precision {stage.precision}` would be less exact than the text says"
     return "F540", message, "write `precision any within 25 dB` in the network"
+
+
+def _unfit_8_bits(task: Task, network: Network) -> Reason | None:
+    """Why a pin cannot choose 8 bits for a network."""
+    if network.calibrate is None:
+        message = f"`{task.name}`: 8 bits need data to find the ranges of the tensors"
+        return "F540", message, 'add `calibrate "frames/*.npy"` to the network'
+    if network.model and network.converted_from is None:
+        message = f"`{task.name}` is a part of `{network.file}`, which is in 8 bits as a whole"
+        return "F540", message, "write `precision int8` in the network"
+    if network.one_piece:
+        message = f"`{task.name}` has {network.one_piece}: it stays in its own precision"
+        return "F540", message, "leave `precision` out"
+    return None
 
 
 def _unfit_precision(task: Task, network: Network, engine: Engine) -> Reason:

@@ -21,11 +21,12 @@ from ...codegen.deploy import deploy, sequential
 from ...dsl.modules import local_modules
 from ...machines.host import HERE, own_platform
 from ...model.application import Network, Task
-from ...model.diagnostic import Diagnostic
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ...model.mapping import OtherEngine, PinStage
 from ...model.profile import Profile, ProfileEntry
 from ...networks.engines import ENGINES, Engine
+from ...passes.precision import convert_network, converted
 from ...profiling.identity import content_hash
 from ...targets.inference import engine_for, unfit_inference
 from ..plan.compared import MORE_SAMPLES, compared_before, compared_on, opened, samples_of
@@ -126,7 +127,10 @@ class _Judge:
             word = f"{precision} on {engine.title} {_ms(time_.mean_ns)}"
             words.append(f"{word} ({figure})" if figure else word)
             own_word = "" if precision == _precision(task) else precision
-            seen.append((time_.mean_ns, OtherEngine(engine.name, own_word)))
+            own_name = "" if engine is ENGINES[0] else engine.name
+            seen.append((time_.mean_ns, OtherEngine(own_name, own_word)))
+        if task.network is not None and task.network.any_precision and not task.network.calibrate:
+            words.append("int8 not: the network has no `calibrate`")
         fastest, choice = min(seen, key=lambda pair: pair[0], default=(entry.mean_ns, None))
         if choice is None or fastest * FASTER > entry.mean_ns:
             return None, "; ".join(words)
@@ -137,20 +141,24 @@ class _Judge:
     ) -> tuple[ProfileEntry, str] | str:
         """The time of a network on an engine with the figure of its noise, or why it cannot be."""
         assert task.network is not None
-        network = replace(task.network, precision=precision)
-        with_it = replace(task, network=network)
         own = "" if precision == _precision(task) else precision
+        with_it = replace(task, network=replace(task.network, precision=precision))
         stage = PinStage((), None, 1, task.span, engine=engine.name, precision=own)
         reason = unfit_inference(with_it, stage, {"cpu"})
         name = f"{precision} on {engine.title}"
         if reason is not None:
             return f"{name} not: {reason[1]}"
+        if own == "int8":
+            try:
+                with_it = self._in_8_bits(with_it)
+            except Errors as errors:
+                return f"{name} not: {errors.diagnostics[0].message}"
         if not self._runs:
             return (
                 self._known(with_it, entry, engine, own) or f"{name} not: it was not measured yet"
             )
         data = None
-        if own and network.calibrate is None:
+        if own and task.network.calibrate is None:
             data = self._data().get(task.name)
             if not data:
                 return f"{name} not: the application gave no data to compare on"
@@ -159,6 +167,19 @@ class _Judge:
             return f"{name} not: {near.reason}"
         time_ = self._stored_time(with_it, entry, engine) or self._time(with_it, entry, engine)
         return time_, near.figure
+
+    def _in_8_bits(self, task: Task) -> Task:
+        """The task with its network converted, now if it was not before. Raises Errors."""
+        system, tensorrt = self._valid.system, self._valid.platform.tensorrt
+        found = converted(system, task, tensorrt)
+        if found is None:
+            if self._report is not None:
+                self._report(f"converting {task.definition}")
+            convert_network(system, task, tensorrt)
+            found = converted(system, task, tensorrt)
+        if found is None:
+            raise Errors([Diagnostic("F605", "the converted network cannot be read", task.span)])
+        return found[0]
 
     def _known(
         self, task: Task, entry: ProfileEntry, engine: Engine, own: str
@@ -228,8 +249,9 @@ def _candidates(task: Task) -> Iterator[tuple[Engine, str]]:
     assert task.network is not None
     for engine in ENGINES[1:]:
         yield engine, task.network.precision
-        if task.network.any_precision:
-            yield from ((engine, p) for p in ("bf16",) if p in engine.precisions)
+    if task.network.any_precision:
+        wanted = ("bf16",) if task.network.calibrate is None else ("bf16", "int8")
+        yield from ((e, p) for p in wanted for e in ENGINES if p in e.precisions)
 
 
 def _ms(ns: float) -> str:

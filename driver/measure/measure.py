@@ -29,7 +29,7 @@ from ...profiling.identity import task_hashes
 from ...profiling.layers import layer_times
 from ...profiling.measure import MeasuredTimes, MeasurementFailed, run_build
 from ...profiling.measure import profile as profile_of
-from ...targets.inference import engines_in
+from ...targets.inference import engines_in, runs_in
 from ..plan.program import (
     require_buildable,
     require_native,
@@ -148,7 +148,8 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
     result = profile_of(
         valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity
     )
-    entries = (replace(e, engine=engines.get(e.subject, "")) for e in result.entries)
+    runs = runs_in(valid.system, valid.platform)
+    entries = (replace(e, engine=runs.get(e.subject, ("", ""))[0]) for e in result.entries)
     result = replace(result, entries=tuple(entries))
     if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))

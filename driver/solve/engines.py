@@ -9,13 +9,17 @@ measured again on them, in the application: a bound needs more than a few infere
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...machines.host import HERE
 from ...model.diagnostic import Diagnostic, listed
+from ...model.mapping import OtherEngine
 from ...model.profile import Profile, ProfileEntry
+from ...model.system import System
 from ...model.times import times_of
 from ...networks.engines import ENGINES
+from ...passes.precision import with_precision
 from ...search.memory import MemoryLimit
 from ...targets.inference import with_engines
 from ..measure.engine_times import Engines, fastest_engines, open_networks
@@ -127,11 +131,20 @@ def _applied(
             said[name] += words
     if not chosen:
         return OnEngines(valid, known, said, diagnostics)
-    on = valid.rewritten_by(lambda system: with_engines(system, chosen))
+    on = _on(valid, chosen)
     every = replace(profile, entries=_first((*profile.entries, *times)))
     own = every.on_engines(store.runs_of(on))
     its_times = times_of(on.system, on.platform, own)
     return OnEngines(on, replace(known, profile=own, times=its_times), said, diagnostics)
+
+
+def _on(valid: Valid, chosen: Mapping[str, OtherEngine]) -> Valid:
+    """The text with networks on their engines, in the files of their precisions."""
+
+    def rewritten(system: System) -> System:
+        return with_precision(with_engines(system, chosen), valid.platform.tensorrt)[0]
+
+    return valid.rewritten_by(rewritten)
 
 
 def _has_deadlines(valid: Valid) -> bool:
@@ -143,7 +156,7 @@ def _in_application(
 ) -> tuple[tuple[ProfileEntry, ...], tuple[Diagnostic, ...]]:
     """The times of networks on their engines in the application, measured if they are only
     estimated; and what could not be stored."""
-    on = valid.rewritten_by(lambda system: with_engines(system, found.chosen))
+    on = _on(valid, found.chosen)
     runs = store.runs_of(on)
     entries = [e for e in found.times if e.on_engine == runs.get(e.subject)]
     if not any(e.estimated for e in entries):

@@ -171,8 +171,10 @@ def _told(mapping: Mapping, said: MappingABC[str, str]) -> tuple[str, ...]:
     places = [*mapping.placements]
     for state in mapping.states:
         places += state.placements
-    elsewhere = {place.task for place in places if place.engine}
-    elsewhere |= {n.task for n in mapping.networks if any(s.engine for s in n.stages)}
+    elsewhere = {place.task for place in places if place.engine or place.precision}
+    elsewhere |= {
+        n.task for n in mapping.networks if any(s.engine or s.precision for s in n.stages)
+    }
     return tuple(words for name, words in said.items() if name in elsewhere)
 
 

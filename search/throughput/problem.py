@@ -144,7 +144,7 @@ class Problem:
     def of(self, plan: NetworkPlan) -> Problem:
         """The problem that knows the layers of a plan's stages: `default` for a network that stays
         on ONNX Runtime where another engine was chosen, which does not cut it."""
-        elsewhere = any(stage.engine for stage in plan.stages)
+        elsewhere = any(stage.engine or stage.precision for stage in plan.stages)
         return self if self.default is None or elsewhere else self.default
 
     @property

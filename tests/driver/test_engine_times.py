@@ -98,8 +98,12 @@ def mapped(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answe
         kernel = np.random.default_rng(2).standard_normal((4, 4, 3, 3)).astype(np.float32)
         save(flow.parent / "net.onnx", nodes, {"x": [1, 4, 8, 8]}, {"w": kernel}, "y")
 
+        samples = np.random.default_rng(3).standard_normal((16, 1, 4, 8, 8))
+        np.save(flow.parent / "samples.npy", samples.astype(np.float32))
+
         def ratio(network: Network, engine: Engine) -> tuple[float, int]:
-            return ratios[network.precision], 9
+            on_engine = f"{network.precision} on {engine.name}"
+            return ratios.get(on_engine) or ratios[network.precision], 9
 
         def period(built: Path) -> float:
             other = "OpenVino" in (built / "main.py").read_text()
@@ -256,3 +260,23 @@ def test_inferences_that_are_broken_off_stay_on_onnxruntime(
     apps = VARIANTS.replace("AT_ONCE", at_once)
     answer = mapped("", {"fp32": 1.0, "bf16": 0.5}, apps=apps)
     assert {name for name, _ in engines(answer)} == {engine}
+
+
+@pytest.mark.parametrize("engine", ["openvino", ""], ids=["OpenVINO", "ONNX Runtime"])
+def test_8_bits_are_chosen_where_there_are_samples(
+    mapped: Callable[..., Answer], tmp_path: Path, engine: str
+) -> None:
+    ratios = {"fp32": 0.9, "bf16": 0.5, "int8": 0.4, "int8 on openvino": 0.3 if engine else 0.5}
+    wish = 'precision any within 15 dB  calibrate "samples.npy"'
+    answer = mapped(wish, ratios, of_16_bits=0.3, apps=WITH_PERIODS if engine else WITHOUT_PERIODS)
+    assert engines(answer) == {(engine, "int8")}
+    (words,) = [line for line in answer.mapping.why if line.startswith("A.n: ")]
+    assert "int8 on ONNX Runtime 0.0004 ms (" in words
+    assert "dB over 16 samples of its calibration files" in words
+    flow = Path(answer.valid.system.path)
+    profile, warnings = store.read_profile(prepare(flow).require())
+    assert profile is not None
+    assert not warnings
+    built = build(flow, tmp_path / "out", platform="host")
+    (network,) = [x for x in (built / "main.py").read_text().splitlines() if "net.int8-" in x]
+    assert ("OpenVino(" in network) == bool(engine)
