@@ -17,6 +17,7 @@ from ...model.diagnostic import Diagnostic
 from ...model.mapping import GroupBound, as_text, race_in_words
 from ...model.mapping import Mapping as StoredMapping
 from ...model.version import __version__
+from ...networks.engines import engine_of
 from ...report.document import (
     AppRow,
     ChannelRow,
@@ -36,7 +37,9 @@ from ...report.document import (
 from ...report.graph import rate
 from ...report.layout import layout
 from ...report.measured import Latency, MeasuredRun, RanApp, RanTask, Traced
+from ...targets.inference import engines_in
 from ..build.dla import OnDla
+from ..plan.compared import compared_before
 from ..plan.program import firing_means, sources_of
 from .comparing import Rows, compared
 from .firings import measured_chart, predicted_charts
@@ -296,6 +299,13 @@ class DocumentRows:
         if time is not None and time.entry is not None:
             layers = tuple((layer.layer, round(layer.mean_ns)) for layer in time.entry.layers)
             overhead_ns = time.entry.overhead_ns
+        engine = noise = ""
+        if self._kind(task.name) == "cpu":
+            named = engines_in(self._valid.system, self._valid.platform).get(task.name, "")
+            runs = engine_of(named)
+            engine = runs.title
+            near = compared_before(task, runs, self._valid, of_source=False)
+            noise = "" if near is None else near.figure
         dla = ""
         on_dla = self._dla.get(task.network.definition)
         if on_dla is not None:
@@ -307,6 +317,8 @@ class DocumentRows:
             layers=layers,
             overhead_ns=overhead_ns,
             dla=dla,
+            engine=engine,
+            noise=noise,
         )
 
     # -- channels, paths ---------------------------------------------------------------------------

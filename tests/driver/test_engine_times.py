@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from flowc.driver.measure import engine_times
 from flowc.driver.plan import compared
+from flowc.driver.show.reporting import report
 from flowc.driver.solve.map import Answer, find_mapping
 from flowc.driver.text import store
 from flowc.driver.text.check import prepare
@@ -149,6 +150,10 @@ def test_a_mapping_has_the_fastest_engine_and_a_build_takes_it(
     built = build(flow, tmp_path / "out", platform="host")
     assert 'precision="bf16"' in (built / "main.py").read_text()
     assert '"noise_db": 20.0' in (built / "deployment.json").read_text()
+    # the report says both
+    (network,) = [t.network for t in report(flow).document.tasks if t.network is not None]
+    assert (network.engine, network.precision) == ("OpenVINO", "bf16")
+    assert network.noise.endswith(" dB over 32 samples of its source")
 
 
 def test_without_a_wish_nothing_is_less_exact(mapped: Callable[..., Answer]) -> None:
