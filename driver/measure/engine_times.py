@@ -118,6 +118,7 @@ class _Judge:
         own = f"{_precision(task)} on ONNX Runtime {_ms(entry.mean_ns)}"
         seen: list[tuple[int, OtherEngine]] = []
         words = [own]
+        words += [f"{e.title} not: {e.install}" for e in ENGINES[1:] if not e.version]
         for engine, precision in _candidates(task):
             found = self._candidate(task, entry, engine, precision)
             if isinstance(found, str):
@@ -203,7 +204,7 @@ class _Judge:
     def _time(self, task: Task, entry: ProfileEntry, engine: Engine) -> ProfileEntry:
         """The entry of a network on an engine, measured."""
         assert task.network is not None
-        ratio, samples = _ratio(task.network, engine)
+        ratio, samples = ratio_alone(task.network, engine)
         measured = replace(
             entry,
             engine=engine.name,
@@ -245,21 +246,23 @@ def _precision(task: Task) -> str:
 
 
 def _candidates(task: Task) -> Iterator[tuple[Engine, str]]:
-    """The engines and precisions beside ONNX Runtime and that of the text."""
+    """The engines that are installed, and precisions, beside ONNX Runtime and that of the text."""
     assert task.network is not None
-    for engine in ENGINES[1:]:
+    there = [engine for engine in ENGINES if engine is ENGINES[0] or engine.version]
+    for engine in there[1:]:
         yield engine, task.network.precision
     if task.network.any_precision:
         wanted = ("bf16",) if task.network.calibrate is None else ("bf16", "int8")
-        yield from ((e, p) for p in wanted for e in ENGINES if p in e.precisions)
+        yield from ((e, p) for p in wanted for e in there if p in e.precisions)
 
 
 def _ms(ns: float) -> str:
     return f"{ns / 1e6:.3g} ms"
 
 
-def _ratio(network: Network, engine: Engine) -> tuple[float, int]:
-    """The CPU time of an inference over that on ONNX Runtime, and how often both ran; in turns."""
+def ratio_alone(network: Network, engine: Engine) -> tuple[float, int]:
+    """The CPU time of an inference over that on ONNX Runtime (`opened`), and how often both ran; in
+    turns."""
     samples, _ = samples_of(network, 1)
     times: dict[int, list[int]] = {0: [], 1: []}
     end = time.monotonic() + SECONDS
@@ -275,7 +278,9 @@ def _ratio(network: Network, engine: Engine) -> tuple[float, int]:
     return other / max(own, 1.0), len(times[0]) - 1
 
 
-def recorded_inputs(valid: Valid, names: list[str]) -> dict[str, list[list[Any]]]:
+def recorded_inputs(
+    valid: Valid, names: list[str], count: int = MORE_SAMPLES
+) -> dict[str, list[list[Any]]]:
     """The inputs of the first firings of some networks by task, as the application makes them; none
     where it fails."""
     own, plain = own_platform(HERE), without_periods(valid.system)
@@ -283,7 +288,7 @@ def recorded_inputs(valid: Valid, names: list[str]) -> dict[str, list[list[Any]]
     with scratch() as folder:
         directory, output = folder / "recorded", folder / "inputs.npz"
         write_program(deployed, directory)
-        most = str(MORE_SAMPLES)
+        most = str(count)
         words = [str(directory), most, most, str(output), json.dumps(names)]
         done = HERE.module("profiling.there.inputs", words)
         if done.status:

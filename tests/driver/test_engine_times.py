@@ -117,7 +117,7 @@ def mapped(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answe
 
         pretend_runs(monkeypatch, period, firing)
         monkeypatch.setattr(engine_times, "LEAST_NS", least)
-        monkeypatch.setattr(engine_times, "_ratio", ratio)
+        monkeypatch.setattr(engine_times, "ratio_alone", ratio)
         return find_mapping(flow, evaluations=30, **asked)
 
     return find

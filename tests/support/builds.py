@@ -116,7 +116,7 @@ def pretend_runs(
     ) -> MeasuredTimes:
         apps = load_deployment(str(directory))["apps"]
         period = {a["name"]: period_ns(directory) for a in apps}
-        times = {
+        times: dict[str, tuple[int, ...]] = {
             t["name"]: (firing_ns(directory, t["name"]),) * 40 for a in apps for t in a["tasks"]
         }
         return MeasuredTimes(times, period, period, {}, {})
