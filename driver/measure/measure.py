@@ -21,6 +21,7 @@ from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.files import scratch
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.system import System
+from ...networks.engines.openvino import ENGINE as OPENVINO
 from ...networks.onnx.cuts import read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import QuantizationLoss
@@ -29,6 +30,7 @@ from ...profiling.identity import task_hashes
 from ...profiling.layers import layer_times
 from ...profiling.measure import MeasuredTimes, MeasurementFailed, run_build
 from ...profiling.measure import profile as profile_of
+from ...profiling.openvino_layers import openvino_layer_times
 from ...targets.inference import engines_in, runs_in
 from ..plan.program import (
     require_buildable,
@@ -283,7 +285,9 @@ def with_layers(
         task = tasks.get(entry.subject)
         if task is None or task.network is None or not may_be_cut(task):
             continue
-        if entry.processor != "cpu" or entry.layers or entry.engine:
+        if entry.processor != "cpu" or entry.layers:
+            continue
+        if entry.engine == OPENVINO.name and valid.host is not HERE:
             continue
         same = _same_with_layers(profile, entry)
         if same is None:
@@ -305,7 +309,7 @@ def _same_with_layers(profile: Profile, entry: ProfileEntry) -> ProfileEntry | N
     """An entry of the same network whose layers are known, the last one."""
     for other in reversed(profile.entries):
         same = (other.processor, other.content_hash) == (entry.processor, entry.content_hash)
-        if same and other.layers:
+        if same and other.on_engine == entry.on_engine and other.layers:
             return other
     return None
 
@@ -333,12 +337,15 @@ def _layered(
     path = Path(network.path)
     try:
         chain = read_chain(path, network.shapes)
-        times = layer_times(path, chain, seconds, host)
+        if entry.engine == OPENVINO.name:
+            times = openvino_layer_times(path, chain, entry.precision, seconds)
+        else:
+            times = layer_times(path, chain, seconds, host)
     except NetworkError:  # the network cannot be cut; it runs as a whole
         return entry
     except Errors:  # about the machine, and not about the network
         raise
-    except Exception as error:  # what ONNX Runtime raises has no common type
+    except Exception as error:  # what engines raise has no common type
         message = f"`{network.file}` does not run: {str(error).strip().splitlines()[0]}"
         raise Errors([Diagnostic("F606", message, task.span)]) from error
     layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())

@@ -23,7 +23,7 @@ from ...passes.precision import with_precision
 from ...search.memory import MemoryLimit
 from ...targets.inference import with_engines
 from ..measure.engine_times import Engines, fastest_engines, open_networks
-from ..measure.measure import measure
+from ..measure.measure import measure, with_layers
 from ..plan.states import places_of_variants
 from ..text import store
 from ..text.check import Valid, ValidScenario
@@ -134,6 +134,9 @@ def _applied(
     on = _on(valid, chosen)
     every = replace(profile, entries=_first((*profile.entries, *times)))
     own = every.on_engines(store.runs_of(on))
+    if runnable:
+        own, unsaved = with_layers(on, own, report=request.report)
+        diagnostics = (*diagnostics, *unsaved)
     its_times = times_of(on.system, on.platform, own)
     return OnEngines(on, replace(known, profile=own, times=its_times), said, diagnostics)
 

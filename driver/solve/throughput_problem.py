@@ -25,7 +25,7 @@ from ...search.throughput.divisible import divisible, transfer_model
 from ...search.throughput.partition import Costs
 from ...search.throughput.problem import Divisible, Problem
 from ...targets.dla import barred_from_dla
-from ...targets.inference import chosen_engines
+from ...targets.inference import chosen_engines, engine_for
 from ...targets.pins import pinned
 from ..measure.measure import may_be_cut
 from ..plan.program import firing_means, usual_ns
@@ -123,11 +123,14 @@ def _divisible(
     }
     if task.network is None or not entries or not may_be_cut(task) or profile is None:
         return whole
-    if any(entry.engine for entry in entries.values()):
-        return whole  # the layers that were measured are those of ONNX Runtime
+    if any(entry.engine and not entry.layers for entry in entries.values()):
+        return whole
+    if task.network.any_precision and task.network.precision == "int8":
+        return whole  # its stages would be cut from the file in 32 bits
+    engine = engine_for(task.network)
     try:
         barred = barred_from_dla(task, platform)
         chain = read_chain(Path(task.network.path), task.network.shapes)
-        return divisible(chain, entries, profile.transfers, barred)
+        return divisible(chain, entries, profile.transfers, barred, engine.cut_ns_per_byte)
     except NetworkError:
         return whole

@@ -26,11 +26,12 @@ def divisible(
     entries: Mapping[str, ProfileEntry],
     transfers: Iterable[TransferCost],
     barred: Callable[[str], bool] = lambda layer: False,
+    cut_ns_per_byte: float = 0.0,
 ) -> Divisible:
     """The network with its times (and energies) per kind of processor, without cuts inside fused
     groups.
 
-    `barred` layers cannot run on a DLA.
+    `barred` layers cannot run on a DLA. A cut costs `cut_ns_per_byte` beyond its transfer.
     """
     names = tuple(layer.name for layer in chain.layers)
     points = [c for c in chain.cuts() if not chain.fused(c.after)]
@@ -47,7 +48,12 @@ def divisible(
             energies = None
         elif energies is not None:
             energies[kind] = own
-    costs = Costs(layers, overhead, cuts, transfer_model(transfers))
+    transfer = transfer_model(transfers)
+
+    def cut(source: str, target: str, count: int) -> float:
+        return transfer(source, target, count) + cut_ns_per_byte * count
+
+    costs = Costs(layers, overhead, cuts, cut)
     energy = None
     if energies is not None:
         no_overhead = dict.fromkeys(energies, 0.0)

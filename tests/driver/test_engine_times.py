@@ -147,6 +147,7 @@ def test_a_mapping_has_the_fastest_engine_and_a_build_takes_it(
     assert profile is not None
     (entry,) = [e for e in profile.entries if e.subject == "A.n"]
     assert (entry.engine, entry.precision) == ("openvino", "bf16")
+    assert [layer.layer for layer in entry.layers] == ["h", "y"]
     built = build(flow, tmp_path / "out", platform="host")
     assert 'precision="bf16"' in (built / "main.py").read_text()
     assert '"noise_db": 20.0' in (built / "deployment.json").read_text()
