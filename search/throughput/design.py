@@ -19,7 +19,6 @@ from ...model.mapping import (
     StagePlan,
     in_words,
     on_engine,
-    placed_on_engine,
 )
 from . import greedy
 from .partition import Objective
@@ -92,12 +91,7 @@ def complete(
     sketched = sketch(problem, plans)
     answer = greedy.search(sketched)
     planned = {task for plan in plans for task in stage_names(plan)}
-    cpus = frozenset(problem.cpus)
-    placements = tuple(
-        placed_on_engine(p, problem.engines.get(p.task), cpus)
-        for p in answer.placements
-        if p.task not in planned
-    )
+    placements = tuple(p for p in answer.placements if p.task not in planned)
     networks = tuple(_with_times(problem, sketched, plan) for plan in plans)
     mapping = replace(answer, placements=placements, networks=networks, search="auto")
     placement = {p.task: p for p in answer.placements}

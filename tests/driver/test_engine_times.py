@@ -222,12 +222,10 @@ def test_engines_are_chosen_whatever_apps_there_are(
     assert all("OpenVino(" in line and 'precision="bf16"' in line for line in networks)
 
 
-def test_bounds_are_of_times_in_the_application(mapped: Callable[..., Answer]) -> None:
-    answer = mapped("precision any within 20 dB", {"fp32": 0.9, "bf16": 0.1}, apps=WITH_PERIODS)
-    profile, _ = store.read_profile(prepare(answer.valid.system.path).require())
-    assert profile is not None
-    (entry,) = [e for e in profile.entries if e.subject == "A.n"]
-    assert (entry.mean_ns, entry.estimated) == (500, False)
+def test_other_searches_put_networks_on_their_engines(mapped: Callable[..., Answer]) -> None:
+    wish = "precision any within 20 dB"
+    answer = mapped(wish, {"fp32": 0.9, "bf16": 0.5}, search="exact")
+    assert engines(answer) == {("openvino", "bf16")}
 
 
 def test_a_longer_worst_case_decides_against_an_engine(mapped: Callable[..., Answer]) -> None:
