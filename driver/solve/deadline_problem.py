@@ -167,7 +167,11 @@ def _pinned_kind(platform: Platform, pin: Placement | None) -> str | None:
 
 
 def _is_layered(known: Mapping[str, FiringTime]) -> bool:
-    """Are there times of layers, which a cut needs, and no time of the text instead of them?"""
+    """Are there times of layers, which a cut needs, and no time of the text instead of them? What a
+    cut costs on another engine than ONNX Runtime is no worst case."""
+    entries = [time.entry for time in known.values() if time.entry is not None]
+    if any(entry.engine for entry in entries):
+        return False
     return any(
         time.entry is not None and time.entry.layers and not time.from_text
         for time in known.values()
