@@ -289,6 +289,8 @@ def _network_as_data(network: NetworkPlan) -> dict[str, Any]:
                 "last_layer": stage.until,
                 "replicas": 1,
                 "streams": 1,
+                "engine": stage.engine or None,
+                "precision": stage.precision or None,
                 "predicted_ns": round(stage.predicted_ns),
             }
         )

@@ -41,12 +41,15 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
         found = [states_table(mapped.states)]
         if explain:
             reasons = [_state_explained(mapped.states, name) for name in mapped.states.joints]
+            reasons += [_folded(mapping.why)] if mapping.why else []
     elif isinstance(mapped.valid, ValidScenario):
         found = [_places(mapping)]
+        if explain:
+            reasons = [_folded(mapping.why)] if mapping.why else []
     elif mapped.joint is not None:
         found = [joint_table(mapped.joint)]
         if explain:
-            reasons = [_folded(explanation(mapped.joint))]
+            reasons = [_folded([*explanation(mapped.joint), *mapping.why])]
     else:
         found = [table(mapping, evaluations)]
         if explain:

@@ -369,6 +369,10 @@ CODES: dict[str, tuple[str, str]] = {
         "an engine gives other results",
         "Before a network is built for another engine than ONNX Runtime, both run it on the same data, and their results are compared.",
     ),
+    "F542": (
+        "a precision that is left open is not chosen",
+        "`flowc map` chooses engines and precisions of networks where it can compare them: in Python programs on this machine, without a limit on memory. Elsewhere `precision any` is that of the file. This is a warning.",
+    ),
     "F507": (
         "a network cannot be cut there",
         "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor.",

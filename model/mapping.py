@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterable
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -159,6 +159,33 @@ class ClockPin:
     state: str
     hz: Fraction
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEngine:
+    """The engine of a network on CPUs, and the precision if that is not the text's."""
+
+    engine: str
+    precision: str
+
+
+def on_engine(plan: NetworkPlan, other: OtherEngine | None, cpus: Container[str]) -> NetworkPlan:
+    """The plan with an engine for its stages on CPUs (None: ONNX Runtime)."""
+    stages = []
+    for stage in plan.stages:
+        own = other if all(p in cpus for p in stage.processors) else None
+        own = own or OtherEngine("", "")
+        stages.append(replace(stage, engine=own.engine, precision=own.precision))
+    return replace(plan, stages=tuple(stages))
+
+
+def placed_on_engine(
+    place: Placement, other: OtherEngine | None, cpus: Container[str]
+) -> Placement:
+    """The same for a network that is not planned in stages; as it is pinned without an engine."""
+    if other is None or not all(p in cpus for p in place.processors):
+        return place
+    return replace(place, engine=other.engine, precision=other.precision)
 
 
 def as_pin(plan: NetworkPlan, platform: str, span: Span) -> Pin:

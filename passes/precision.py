@@ -33,12 +33,17 @@ RULES = 2
 @dataclass(frozen=True, slots=True)
 class Precision:
     """Converted networks in place of the original ones, as far as they are ready (`convert_network`
-    makes them).
+    makes them): for precisions of the text, and behind other passes for those that pins choose.
     """
 
     def __call__(self, staged: Staged) -> Staged:
         system, waiting, losses = with_precision(staged.system, staged.platform.tensorrt)
-        return replace(staged, system=system, unquantized=waiting, losses=losses)
+        return replace(
+            staged,
+            system=system,
+            unquantized=tuple({t.definition: t for t in (*staged.unquantized, *waiting)}.values()),
+            losses=staged.losses | losses,
+        )
 
 
 def with_precision(
@@ -54,23 +59,41 @@ def with_precision(
         network = task.network
         if network is None or not _converts(network, tensorrt):
             return task
-        place = _place(system, network, tensorrt)
-        file = place / _name(network, place)
-        try:
-            if network.precision == "int8":
-                from ..networks.quantization.quantize import QuantizationLoss
-
-                stored = parse(read_bytes(place / "loss.json"))
-                losses[network.definition] = read(tuple[QuantizationLoss, ...], stored)
-            digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        except (OSError, ValueError):
+        found = converted(system, task, tensorrt)
+        if found is None:
             waiting.setdefault(network.definition, task)
             return task
-        converted = replace(network, path=str(file), external=(), content_hash=digest)
-        return replace(task, network=converted)
+        made, of_network = found
+        if of_network is not None:
+            losses[network.definition] = of_network
+        return made
 
     apps = tuple(_each(app, ready) for app in system.apps)
     return replace(system, apps=apps), tuple(waiting.values()), losses
+
+
+def converted(
+    system: System, task: Task, tensorrt: tuple[int, ...] = ()
+) -> tuple[Task, tuple[QuantizationLoss, ...] | None] | None:
+    """The task with the converted file of its network, and the loss of 8 bits; None if that is not
+    there yet."""
+    network = task.network
+    assert network is not None
+    place = _place(system, network, tensorrt)
+    file = place / _name(network, place)
+    losses = None
+    try:
+        if network.precision == "int8":
+            from ..networks.quantization.quantize import QuantizationLoss
+
+            losses = read(tuple[QuantizationLoss, ...], parse(read_bytes(place / "loss.json")))
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return None
+    made = replace(
+        network, path=str(file), external=(), content_hash=digest, converted_from=network
+    )
+    return replace(task, network=made), losses
 
 
 def _each(app: Application, change: Callable[[Task], Task]) -> Application:
@@ -78,6 +101,8 @@ def _each(app: Application, change: Callable[[Task], Task]) -> Application:
 
 
 def _converts(network: Network, tensorrt: tuple[int, ...]) -> bool:
+    if network.converted_from is not None or network.model:
+        return False
     if network.precision == "fp16":
         return TensorRTVersion(tensorrt).strongly_typed
     return network.precision == "int8" and network.calibrate is not None

@@ -20,6 +20,7 @@ from ..model.application import Application, Channel, Network, PathDeadline, Por
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin
 from ..model.types import TensorType
+from .precision import Precision
 from .staged import BUILD_ONLY, Staged
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Stages:
         cut = with_stages(staged.system.apps, staged.platform.name, staged.system.pins)
         shown = tuple(d for d in cut.diagnostics if d.code not in BUILD_ONLY)
         system = replace(staged.system, apps=cut.apps, pins=cut.pins)
-        return replace(staged, system=system, diagnostics=(*staged.diagnostics, *shown))
+        diagnostics = (*staged.diagnostics, *shown)
+        return Precision()(replace(staged, system=system, diagnostics=diagnostics))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from ..model.system import System
 from ..model.transfers import without_transfers
 from ..profiling.identity import task_hashes
 from ..targets.pins import pinned
+from .precision import Precision, with_precision
 from .staged import Staged, tasks_of
 from .stages import with_stages
 
@@ -94,10 +95,10 @@ class StoredMapping:
             return _with(staged, *(self._placed(fault) for fault in faults))
         supposed = self.mapping.supposed
         if supposed is None:
-            return replace(staged, system=mapped, mapping=self.mapping)
+            return Precision()(replace(staged, system=mapped, mapping=self.mapping))
         mapping = without_bounds(self.mapping) if supposed.fps else self.mapping
         warned = _with(staged, _for_another(self.file, supposed))
-        return replace(warned, system=mapped, mapping=mapping)
+        return Precision()(replace(warned, system=mapped, mapping=mapping))
 
     def _placed(self, fault: Diagnostic) -> Diagnostic:
         """The fault, with the file that it is in."""
@@ -112,14 +113,15 @@ def _with(staged: Staged, *more: Diagnostic) -> Staged:
 def carried_out(
     system: System, platform: Platform, mapping: Mapping
 ) -> tuple[System, tuple[Diagnostic, ...]]:
-    """The system with networks cut and tasks pinned by a mapping, if not pinned in the text;
-    faults.
+    """The system with networks cut, tasks pinned and precisions chosen by a mapping, if not pinned
+    in the text; faults.
     """
     own = {p.task for p in system.pins if p.platform == platform.name}
     pins = [p for p in _pins(system, platform.name, mapping) if p.task not in own]
     staged = with_stages(system.apps, platform.name, pins)
     faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
     mapped = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
+    mapped, _, _ = with_precision(mapped, platform.tensorrt)
     return mapped, tuple(d for d in faults if d.code != "F603")
 
 

@@ -52,16 +52,10 @@ def layer_times(path: Path, chain: LayerChain, seconds: float, host: Host = HERE
     Raises ONNX Runtime's exception for a model that it cannot run, for another machine
     MeasurementFailed.
     """
-    import onnx
-
-    model = onnx.load(str(path))
+    model, layers = numbered(path, chain)
     maker: dict[str, int] = {}
     for number, node in enumerate(model.graph.node):
         maker |= dict.fromkeys(node.output, number)
-        node.name = f"flowc{number}"
-    layers: dict[int, str] = {}
-    for layer in chain.layers:
-        layers |= {maker[t]: layer.name for t in layer.makes if t in maker}
     with scratch() as folder:
         events, runs, wall = _run(model, chain, folder / "layers", seconds, host)
     mean = dict.fromkeys((x.name for x in chain.layers), 0.0)
@@ -73,6 +67,21 @@ def layer_times(path: Path, chain: LayerChain, seconds: float, host: Host = HERE
         mean[at] += ns / runs
         computing += ns / runs
     return LayerTimes(mean, max(0.0, wall / runs - computing), runs)
+
+
+def numbered(path: Path, chain: LayerChain) -> tuple[Any, dict[int, str]]:
+    """The model with nodes called `flowc0`, `flowc1`, ..., and the layer of each number."""
+    import onnx
+
+    model = onnx.load(str(path))
+    made_in = {tensor: layer.name for layer in chain.layers for tensor in layer.makes}
+    layers: dict[int, str] = {}
+    for number, node in enumerate(model.graph.node):
+        node.name = f"flowc{number}"
+        for tensor in node.output:
+            if tensor in made_in:
+                layers[number] = made_in[tensor]
+    return model, layers
 
 
 def _node_of(event: str, maker: Mapping[str, int]) -> int:

@@ -30,7 +30,11 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRow:
-    """A network: its layers with their mean times, and how many of them accelerators can run."""
+    """A network: its layers with their mean times, and how many of them accelerators can run.
+
+    `engine` runs it on a CPU (empty: it is elsewhere), `noise` says how near it is to 32 bits there
+    (empty: it computes in these, or it was not compared yet).
+    """
 
     file: str
     precision: str
@@ -38,6 +42,8 @@ class NetworkRow:
     layers: tuple[tuple[str, int], ...]
     overhead_ns: int
     dla: str
+    engine: str = ""
+    noise: str = ""
 
 
 @dataclass(frozen=True, slots=True)

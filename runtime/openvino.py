@@ -195,7 +195,7 @@ def _positions(ports: Sequence[Any], names: Sequence[str]) -> List[int]:
     return [found[name] for name in names]
 
 
-def _imported() -> Any:
+def imported() -> Any:
     # TBB would ask hwloc for the cores of the machine, and while an inference runs give its thread
     # all of them: a worker with a core of its own would leave it.
     os.environ.setdefault("HWLOC_THISSYSTEM", "0")
@@ -207,7 +207,7 @@ def _imported() -> Any:
 
 
 def _version() -> str:
-    return str(_imported().__version__).partition("-")[0]
+    return str(imported().__version__).partition("-")[0]
 
 
 def _last_line(error: Exception) -> str:
@@ -220,7 +220,7 @@ def compiled(files: Tuple[str, ...], threads: int, hint: str, folder: str, shape
     `hint` is the precision, `bf16` or `f32`. Raises TaskError if OpenVINO does not take the
     network, gives it fewer threads, or computes in another precision.
     """
-    openvino = _imported()
+    openvino = imported()
     settings = {
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
@@ -257,7 +257,7 @@ def compiled(files: Tuple[str, ...], threads: int, hint: str, folder: str, shape
 def compiled_for_npu(files: Tuple[str, ...], folder: str, shapes: Shapes) -> Any:
     """A compiled model for the NPU of this machine; `folder` keeps it between runs. Raises
     TaskError."""
-    openvino = _imported()
+    openvino = imported()
     core, name = openvino.Core(), os.path.basename(files[0])
     if not any(device.partition(".")[0] == "NPU" for device in core.available_devices):
         raise TaskError("OpenVINO finds no NPU here: --twin runs this program without one")

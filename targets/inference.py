@@ -5,25 +5,26 @@ In: a task and a stage of its pin. Out: code, message and help of a fault, or No
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ..model.application import Network, Task, all_tasks
 from ..model.diagnostic import Diagnostic, one_of
-from ..model.mapping import PinStage
+from ..model.mapping import OtherEngine, PinStage
 from ..model.platform import Platform
 from ..model.system import System
 from ..networks.engines import ENGINES, Engine, engine_of
 from .fitness import Reason
 
 #: What pins and mappings may choose where the text leaves the precision open.
-CHOICES = ("fp32", "bf16")
+CHOICES = ("fp32", "bf16", "int8")
 
 
 def engine_for(network: Network, named: str = "") -> Engine:
-    """The engine of a network on CPUs: the one that its pin names, else the first one that computes
-    in its precision."""
-    if named:
-        return engine_of(named)
+    """The engine of a network on CPUs: the one that its pin names, or that a search has chosen,
+    else the first one that computes in its precision."""
+    if named or network.engine:
+        return engine_of(named or network.engine)
     return next((e for e in ENGINES if network.precision in e.precisions), ENGINES[0])
 
 
@@ -45,14 +46,49 @@ def engines_in(system: System, platform: Platform) -> dict[str, str]:
     return engines
 
 
+def chosen_engines(system: System) -> dict[str, OtherEngine]:
+    """The engines and precisions that a search has chosen for networks, by task."""
+    chosen = {}
+    for task in all_tasks(system.apps):
+        network = task.network
+        if network is not None and (network.engine or _chosen_precision(network)):
+            chosen[task.name] = OtherEngine(network.engine, _chosen_precision(network))
+    return chosen
+
+
+def _chosen_precision(network: Network) -> str:
+    """The precision, if it is not that of the text."""
+    return network.precision if network.any_precision and network.precision != CHOICES[0] else ""
+
+
+def with_engines(system: System, chosen: Mapping[str, OtherEngine]) -> System:
+    """The system with engines that a search has chosen for some networks, in their precisions."""
+
+    def on_engine(task: Task) -> Task:
+        other, network = chosen.get(task.name), task.network
+        if other is None or network is None:
+            return task
+        precision = other.precision or network.precision
+        return replace(task, network=replace(network, engine=other.engine, precision=precision))
+
+    apps = (replace(a, tasks=tuple(map(on_engine, a.tasks))) for a in system.apps)
+    return replace(system, apps=tuple(apps))
+
+
 def runs_in(system: System, platform: Platform) -> dict[str, tuple[str, str]]:
-    """The same with the precisions of these networks."""
+    """The same with the precisions of these networks, and networks on the default engine that a
+    mapping or a pin gave another precision than that of the text."""
     engines = engines_in(system, platform)
-    return {
-        task.name: (engines[task.name], task.network.precision)
-        for task in all_tasks(system.apps)
-        if task.network is not None and task.name in engines
-    }
+    runs = {}
+    for task in all_tasks(system.apps):
+        network = task.network
+        if network is None:
+            continue
+        if task.name in engines:
+            runs[task.name] = engines[task.name], network.precision
+        elif _chosen_precision(network):
+            runs[task.name] = ENGINES[0].name, network.precision
+    return runs
 
 
 def _kinds(stage: PinStage, platform: Platform) -> set[str]:
@@ -114,10 +150,26 @@ def _unfit_choice(task: Task, network: Network, stage: PinStage) -> Reason | Non
     if stage.precision not in CHOICES:
         message = f"`{task.name}`: a pin cannot choose `precision {stage.precision}`"
         return "F540", message, f"it can choose {one_of(CHOICES)}"
-    if stage.precision == CHOICES[0] or network.any_precision:
+    if stage.precision == CHOICES[0]:
         return None
+    if network.any_precision:
+        return _unfit_8_bits(task, network) if stage.precision == "int8" else None
     message = f"`{task.name}`: `precision {stage.precision}` would be less exact than the text says"
     return "F540", message, "write `precision any within 25 dB` in the network"
+
+
+def _unfit_8_bits(task: Task, network: Network) -> Reason | None:
+    """Why a pin cannot choose 8 bits for a network."""
+    if network.calibrate is None:
+        message = f"`{task.name}`: 8 bits need data to find the ranges of the tensors"
+        return "F540", message, 'add `calibrate "frames/*.npy"` to the network'
+    if network.model and network.converted_from is None:
+        message = f"`{task.name}` is a part of `{network.file}`, which is in 8 bits as a whole"
+        return "F540", message, "write `precision int8` in the network"
+    if network.one_piece:
+        message = f"`{task.name}` has {network.one_piece}: it stays in its own precision"
+        return "F540", message, "leave `precision` out"
+    return None
 
 
 def _unfit_precision(task: Task, network: Network, engine: Engine) -> Reason:

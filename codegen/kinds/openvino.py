@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ...model.application import Task
 from ...model.deployment import Deployment
 from ...networks.engines.openvino import ENGINE
-from ...networks.engines.tolerance import least_db
+from ...networks.engines.tolerance import least_db_of_engines
 from ...networks.onnx.memory import needs
 from ..libraries import Library, openvino
 from ..names import literal, option
@@ -88,7 +88,7 @@ def _make(task: Task, site: CodeSite) -> OpenVinoCode | None:
         network.external,
         None if known is None else known.weights,
         network.precision,
-        least_db(network),
+        least_db_of_engines(network),
     )
 
 

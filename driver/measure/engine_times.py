@@ -1,18 +1,18 @@
 """Networks on each engine that could run them here: how long an inference takes, and how near its
 results are to 32 bits.
 
-In: a text and its profile. Out: the profile with a time per engine and precision, those that are
-the fastest, and why the others are not. An inference is timed alone, in turns with ONNX Runtime, by
-the CPU time of its thread; the profile gets the time of the network in its application, times the
-ratio of both.
+In: a text and its profile. Out: a time per engine and precision, those that are the fastest, and
+why the others are not. An inference is timed alone, in turns with ONNX Runtime, by the CPU time of
+its thread; its time in the application is estimated by that on ONNX Runtime, times the ratio of
+both.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,15 @@ from ...codegen.deploy import deploy, sequential
 from ...dsl.modules import local_modules
 from ...machines.host import HERE, own_platform
 from ...model.application import Network, Task
-from ...model.diagnostic import Diagnostic
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
-from ...model.mapping import PinStage
+from ...model.mapping import OtherEngine, PinStage
 from ...model.profile import Profile, ProfileEntry
 from ...networks.engines import ENGINES, Engine
+from ...passes.precision import convert_network, converted
 from ...profiling.identity import content_hash
-from ...search.throughput.problem import OtherEngine
 from ...targets.inference import engine_for, unfit_inference
-from ..plan.compared import MORE_SAMPLES, compared_on, opened, samples_of
+from ..plan.compared import MORE_SAMPLES, compared_before, compared_on, opened, samples_of
 from ..plan.program import write_program
 from ..text import store
 from ..text.check import Report, Valid
@@ -48,51 +48,63 @@ RUNS, SECONDS = 25, 1.5
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The profile with times on engines, the choices by task that differ from ONNX Runtime, and for
-    each network what was looked at, in words."""
+    """The choices by task that differ from ONNX Runtime, with the times of networks on engines, and
+    for each network what was looked at, in words."""
 
-    profile: Profile
-    chosen: dict[str, OtherEngine] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, OtherEngine]
+    times: tuple[ProfileEntry, ...]
+    said: dict[str, str]
     unsaved: tuple[Diagnostic, ...] = ()
 
 
-def with_engines(valid: Valid, profile: Profile, report: Report | None = None) -> Engines:
-    """The fastest engine and precision of each network that a search may place on a CPU of this
-    machine. Known times are not measured again."""
+def open_networks(valid: Valid) -> dict[str, Task]:
+    """The networks whose engine on CPUs neither a pin nor their precision decides, by task."""
     pinned = {p.task for p in valid.system.pins if p.platform == valid.platform.name}
-    entries = {e.subject: e for e in profile.entries if e.processor == "cpu" and not e.engine}
-    open_ = {
-        name: entries[name]
-        for name, task in valid.tasks.items()
+    return {
+        name: task
+        for name, task in valid.every_task.items()
         if task.network is not None
-        and name in entries
         and name not in pinned
         and engine_for(task.network) is ENGINES[0]
     }
+
+
+def fastest_engines(
+    valid: Valid,
+    profile: Profile,
+    excluded: Mapping[str, str],
+    *,
+    runs: bool,
+    report: Report | None = None,
+) -> Engines:
+    """The fastest engine and precision of each network that a search may place on a CPU of this
+    machine, but for those that are `excluded`, with the reason. Known times are not measured again;
+    without `runs` no others count."""
+    entries = {e.subject: e for e in profile.entries if e.processor == "cpu" and not e.engine}
     stored = store.every_time(valid)
-    judge = _Judge(valid, stored, report)
+    judge = _Judge(valid, stored, report, runs)
     chosen: dict[str, OtherEngine] = {}
     said: dict[str, str] = {}
-    for name, entry in open_.items():
-        best, words = judge.best(valid.tasks[name], entry)
-        said[name] = f"{name}: {words}"
-        if best is not None:
-            chosen[name] = best
+    for name, task in open_networks(valid).items():
+        if name in excluded:
+            said[name] = f"{name}: on ONNX Runtime, as {excluded[name]}"
+        elif name in entries:
+            best, words = judge.best(task, entries[name])
+            said[name] = f"{name}: {words}"
+            if best is not None:
+                chosen[name] = best
     kept = replace(profile, entries=(*profile.entries, *judge.measured))
     unsaved = store.save_profile(valid, kept) if judge.measured else ()
-    wanted = {name: (c.engine, c.precision or "fp32") for name, c in chosen.items()}
-    every = replace(profile, entries=(*profile.entries, *stored, *judge.measured))
-    return Engines(every.on_engines(wanted), chosen, said, unsaved)
+    return Engines(chosen, (*stored, *judge.measured), said, unsaved)
 
 
 class _Judge:
     """Measures engines for the networks of one text; the application runs once for their data."""
 
     def __init__(
-        self, valid: Valid, stored: tuple[ProfileEntry, ...], report: Report | None
+        self, valid: Valid, stored: tuple[ProfileEntry, ...], report: Report | None, runs: bool
     ) -> None:
-        self._valid, self._report = valid, report
+        self._valid, self._report, self._runs = valid, report, runs
         self._stored = stored
         self._recorded: dict[str, list[list[np.ndarray]]] | None = None
         self.measured: list[ProfileEntry] = []
@@ -106,6 +118,7 @@ class _Judge:
         own = f"{_precision(task)} on ONNX Runtime {_ms(entry.mean_ns)}"
         seen: list[tuple[int, OtherEngine]] = []
         words = [own]
+        words += [f"{e.title} not: {e.install}" for e in ENGINES[1:] if not e.version]
         for engine, precision in _candidates(task):
             found = self._candidate(task, entry, engine, precision)
             if isinstance(found, str):
@@ -115,7 +128,10 @@ class _Judge:
             word = f"{precision} on {engine.title} {_ms(time_.mean_ns)}"
             words.append(f"{word} ({figure})" if figure else word)
             own_word = "" if precision == _precision(task) else precision
-            seen.append((time_.mean_ns, OtherEngine(engine.name, own_word)))
+            own_name = "" if engine is ENGINES[0] else engine.name
+            seen.append((time_.mean_ns, OtherEngine(own_name, own_word)))
+        if task.network is not None and task.network.any_precision and not task.network.calibrate:
+            words.append("int8 not: the network has no `calibrate`")
         fastest, choice = min(seen, key=lambda pair: pair[0], default=(entry.mean_ns, None))
         if choice is None or fastest * FASTER > entry.mean_ns:
             return None, "; ".join(words)
@@ -126,26 +142,56 @@ class _Judge:
     ) -> tuple[ProfileEntry, str] | str:
         """The time of a network on an engine with the figure of its noise, or why it cannot be."""
         assert task.network is not None
-        network = replace(task.network, precision=precision)
-        with_it = replace(task, network=network)
         own = "" if precision == _precision(task) else precision
+        with_it = replace(task, network=replace(task.network, precision=precision))
         stage = PinStage((), None, 1, task.span, engine=engine.name, precision=own)
         reason = unfit_inference(with_it, stage, {"cpu"})
         name = f"{precision} on {engine.title}"
         if reason is not None:
             return f"{name} not: {reason[1]}"
+        if own == "int8":
+            try:
+                with_it = self._in_8_bits(with_it)
+            except Errors as errors:
+                return f"{name} not: {errors.diagnostics[0].message}"
+        if not self._runs:
+            return (
+                self._known(with_it, entry, engine, own) or f"{name} not: it was not measured yet"
+            )
         data = None
-        if own and network.calibrate is None:
+        if own and task.network.calibrate is None:
             data = self._data().get(task.name)
             if not data:
                 return f"{name} not: the application gave no data to compare on"
         near = compared_on(with_it, engine, self._valid, data)
         if near.code:
             return f"{name} not: {near.reason}"
-        return self._time(with_it, entry, engine), near.figure
+        time_ = self._stored_time(with_it, entry, engine) or self._time(with_it, entry, engine)
+        return time_, near.figure
 
-    def _time(self, task: Task, entry: ProfileEntry, engine: Engine) -> ProfileEntry:
-        """The entry of a network on an engine: the stored one, else measured."""
+    def _in_8_bits(self, task: Task) -> Task:
+        """The task with its network converted, now if it was not before. Raises Errors."""
+        system, tensorrt = self._valid.system, self._valid.platform.tensorrt
+        found = converted(system, task, tensorrt)
+        if found is None:
+            if self._report is not None:
+                self._report(f"converting {task.definition}")
+            convert_network(system, task, tensorrt)
+            found = converted(system, task, tensorrt)
+        if found is None:
+            raise Errors([Diagnostic("F605", "the converted network cannot be read", task.span)])
+        return found[0]
+
+    def _known(
+        self, task: Task, entry: ProfileEntry, engine: Engine, own: str
+    ) -> tuple[ProfileEntry, str] | None:
+        """The stored time and figure of a network on an engine that passed its comparison."""
+        near = compared_before(task, engine, self._valid, of_source=bool(own))
+        time_ = self._stored_time(task, entry, engine)
+        return None if near is None or near.code or time_ is None else (time_, near.figure)
+
+    def _stored_time(self, task: Task, entry: ProfileEntry, engine: Engine) -> ProfileEntry | None:
+        """The stored entry of a network on an engine."""
         assert task.network is not None
         digest = content_hash(task, ())
         run = engine.name, task.network.precision
@@ -153,12 +199,17 @@ class _Judge:
             same = known.on_engine == run and known.content_hash == digest
             if same and known.subject == task.name and known.host_hash == entry.host_hash:
                 return known
-        ratio, samples = _ratio(task.network, engine)
+        return None
+
+    def _time(self, task: Task, entry: ProfileEntry, engine: Engine) -> ProfileEntry:
+        """The entry of a network on an engine, measured."""
+        assert task.network is not None
+        ratio, samples = ratio_alone(task.network, engine)
         measured = replace(
             entry,
             engine=engine.name,
             precision=task.network.precision,
-            content_hash=digest,
+            content_hash=content_hash(task, ()),
             samples=samples,
             estimated=True,
             mean_ns=round(entry.mean_ns * ratio),
@@ -176,14 +227,16 @@ class _Judge:
     def _data(self) -> dict[str, list[list[np.ndarray]]]:
         """What the application gives to its networks; empty where it does not run."""
         if self._recorded is None:
-            names = [
-                name
-                for name, task in self._valid.tasks.items()
-                if task.network is not None and task.network.any_precision
-            ]
-            if self._report is not None:
-                self._report(f"recording inputs of {', '.join(names)}: its tasks run")
-            self._recorded = recorded_inputs(self._valid, names)
+            self._recorded = {}
+            for part in (*self._valid.others, self._valid):
+                names = [
+                    name
+                    for name, task in part.tasks.items()
+                    if task.network is not None and task.network.any_precision
+                ]
+                if names and self._report is not None:
+                    self._report(f"recording inputs of {', '.join(names)}: its tasks run")
+                self._recorded |= recorded_inputs(part, names) if names else {}
         return self._recorded
 
 
@@ -193,20 +246,23 @@ def _precision(task: Task) -> str:
 
 
 def _candidates(task: Task) -> Iterator[tuple[Engine, str]]:
-    """The engines and precisions beside ONNX Runtime and that of the text."""
+    """The engines that are installed, and precisions, beside ONNX Runtime and that of the text."""
     assert task.network is not None
-    for engine in ENGINES[1:]:
+    there = [engine for engine in ENGINES if engine is ENGINES[0] or engine.version]
+    for engine in there[1:]:
         yield engine, task.network.precision
-        if task.network.any_precision:
-            yield from ((engine, p) for p in ("bf16",) if p in engine.precisions)
+    if task.network.any_precision:
+        wanted = ("bf16",) if task.network.calibrate is None else ("bf16", "int8")
+        yield from ((e, p) for p in wanted for e in there if p in e.precisions)
 
 
 def _ms(ns: float) -> str:
     return f"{ns / 1e6:.3g} ms"
 
 
-def _ratio(network: Network, engine: Engine) -> tuple[float, int]:
-    """The CPU time of an inference over that on ONNX Runtime, and how often both ran; in turns."""
+def ratio_alone(network: Network, engine: Engine) -> tuple[float, int]:
+    """The CPU time of an inference over that on ONNX Runtime (`opened`), and how often both ran; in
+    turns."""
     samples, _ = samples_of(network, 1)
     times: dict[int, list[int]] = {0: [], 1: []}
     end = time.monotonic() + SECONDS
@@ -222,7 +278,9 @@ def _ratio(network: Network, engine: Engine) -> tuple[float, int]:
     return other / max(own, 1.0), len(times[0]) - 1
 
 
-def recorded_inputs(valid: Valid, names: list[str]) -> dict[str, list[list[Any]]]:
+def recorded_inputs(
+    valid: Valid, names: list[str], count: int = MORE_SAMPLES
+) -> dict[str, list[list[Any]]]:
     """The inputs of the first firings of some networks by task, as the application makes them; none
     where it fails."""
     own, plain = own_platform(HERE), without_periods(valid.system)
@@ -230,7 +288,7 @@ def recorded_inputs(valid: Valid, names: list[str]) -> dict[str, list[list[Any]]
     with scratch() as folder:
         directory, output = folder / "recorded", folder / "inputs.npz"
         write_program(deployed, directory)
-        most = str(MORE_SAMPLES)
+        most = str(count)
         words = [str(directory), most, most, str(output), json.dumps(names)]
         done = HERE.module("profiling.there.inputs", words)
         if done.status:

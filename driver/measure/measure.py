@@ -21,6 +21,7 @@ from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.files import scratch
 from ...model.profile import LayerTime, Profile, ProfileEntry
 from ...model.system import System
+from ...networks.engines.openvino import ENGINE as OPENVINO
 from ...networks.onnx.cuts import read_chain
 from ...networks.onnx.interface import NetworkError
 from ...networks.quantization.quantize import QuantizationLoss
@@ -29,7 +30,8 @@ from ...profiling.identity import task_hashes
 from ...profiling.layers import layer_times
 from ...profiling.measure import MeasuredTimes, MeasurementFailed, run_build
 from ...profiling.measure import profile as profile_of
-from ...targets.inference import engines_in
+from ...profiling.openvino_layers import openvino_layer_times
+from ...targets.inference import engines_in, runs_in
 from ..plan.program import (
     require_buildable,
     require_native,
@@ -147,7 +149,8 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
     result = profile_of(
         valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity
     )
-    entries = (replace(e, engine=engines.get(e.subject, "")) for e in result.entries)
+    runs = runs_in(valid.system, valid.platform)
+    entries = (replace(e, engine=runs.get(e.subject, ("", ""))[0]) for e in result.entries)
     result = replace(result, entries=tuple(entries))
     if not valid.at_hand:
         result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
@@ -281,7 +284,9 @@ def with_layers(
         task = tasks.get(entry.subject)
         if task is None or task.network is None or not may_be_cut(task):
             continue
-        if entry.processor != "cpu" or entry.layers or entry.engine:
+        if entry.processor != "cpu" or entry.layers:
+            continue
+        if entry.engine == OPENVINO.name and valid.host is not HERE:
             continue
         same = _same_with_layers(profile, entry)
         if same is None:
@@ -303,7 +308,7 @@ def _same_with_layers(profile: Profile, entry: ProfileEntry) -> ProfileEntry | N
     """An entry of the same network whose layers are known, the last one."""
     for other in reversed(profile.entries):
         same = (other.processor, other.content_hash) == (entry.processor, entry.content_hash)
-        if same and other.layers:
+        if same and other.on_engine == entry.on_engine and other.layers:
             return other
     return None
 
@@ -331,12 +336,15 @@ def _layered(
     path = Path(network.path)
     try:
         chain = read_chain(path, network.shapes)
-        times = layer_times(path, chain, seconds, host)
+        if entry.engine == OPENVINO.name:
+            times = openvino_layer_times(path, chain, entry.precision, seconds)
+        else:
+            times = layer_times(path, chain, seconds, host)
     except NetworkError:  # the network cannot be cut; it runs as a whole
         return entry
     except Errors:  # about the machine, and not about the network
         raise
-    except Exception as error:  # what ONNX Runtime raises has no common type
+    except Exception as error:  # what engines raise has no common type
         message = f"`{network.file}` does not run: {str(error).strip().splitlines()[0]}"
         raise Errors([Diagnostic("F606", message, task.span)]) from error
     layers = tuple(LayerTime(name, ns) for name, ns in times.mean_ns.items())

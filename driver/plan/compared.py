@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from ...networks.engines import Engine, engine_of
 from ...networks.engines.tolerance import ATOL, LEAST_DB, RTOL, least_db
 from ...networks.onnx.interface import Border, NetworkError
 from ...networks.quantization.calibration import calibration
-from ...targets.inference import engines_in
+from ...targets.inference import runs_in
 from ..text.check import Valid
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ class _Kept:
 
 
 def compared(valid: Valid) -> list[Compared]:
-    """The comparison of each network on another engine than ONNX Runtime; those of the same
-    definition and precision are compared once."""
+    """The comparison of each network on another engine than ONNX Runtime, or in fewer bits that a
+    pin or a mapping chose; those of the same definition and precision are compared once."""
     found: dict[tuple[str, str, str], Compared] = {}
-    for name, engine in engines_in(valid.system, valid.platform).items():
+    for name, (engine, precision) in runs_in(valid.system, valid.platform).items():
         task = valid.tasks.get(name)
         if task is not None and task.network is not None:
-            key = task.network.content_hash, engine, task.network.precision
+            key = task.network.content_hash, engine, precision
             if key not in found:
                 found[key] = compared_on(task, engine_of(engine), valid)
     return list(found.values())
@@ -91,7 +91,8 @@ def engine_faults(valid: Valid) -> list[Diagnostic]:
     for one in compared(valid):
         if one.code:
             span, help_text = valid.tasks[one.task].span, "leave `engine` out: ONNX Runtime runs it"
-            if one.precision == "bf16":
+            network = valid.tasks[one.task].network
+            if one.precision == "bf16" or (network is not None and network.any_precision):
                 help_text = "leave `precision` out"
             message = f"`{one.task}`: {one.reason}"
             faults.append(Diagnostic(one.code, message, span, help=help_text))
@@ -104,20 +105,41 @@ def compared_on(task: Task, engine: Engine, valid: Valid, data: Samples | None =
 
     What was found on data of the application counts where there are none.
     """
+    before = compared_before(task, engine, valid, of_source=data is not None)
+    if before is not None:
+        return before
     network = task.network
     assert network is not None
-    beside = Path(valid.system.path).parent
-    on_data = beside / KEPT / f"engine-{_key(network, engine, SOURCE)}.json"
-    place = beside / KEPT / f"engine-{_key(network, engine)}.json"
-    kept = _read(on_data) or (_read(place) if data is None else None)
-    if kept is None:
-        kept = _compared(network, engine, data)
-        place = place if data is None else on_data
-        with suppress(OSError):  # then it is compared again
-            make_folders(beside, Path(KEPT))
-            replace_file(place, json.dumps(asdict(kept)).encode())
+    kept = _compared(network, engine, data)
+    place = _place(network, engine, valid, "" if data is None else SOURCE)
+    with suppress(OSError):  # then it is compared again
+        make_folders(place.parent.parent, Path(KEPT))
+        replace_file(place, json.dumps(asdict(kept)).encode())
+    return _of(task, network, engine, kept)
+
+
+def compared_before(
+    task: Task, engine: Engine, valid: Valid, *, of_source: bool
+) -> Compared | None:
+    """The comparison that is kept beside the text, one on data of the application if there is one;
+    with `of_source` no other counts. None if there is none."""
+    network = task.network
+    assert network is not None
+    kept = _read(_place(network, engine, valid, SOURCE))
+    if kept is None and not of_source:
+        kept = _read(_place(network, engine, valid))
+    return None if kept is None else _of(task, network, engine, kept)
+
+
+def _of(task: Task, network: Network, engine: Engine, kept: _Kept) -> Compared:
     about = (task.name, network.definition, engine.title, network.precision)
     return Compared(*about, kept.figure, kept.code, kept.reason)
+
+
+def _place(network: Network, engine: Engine, valid: Valid, source: str = "") -> Path:
+    """The file of a comparison."""
+    beside = Path(valid.system.path).parent
+    return beside / KEPT / f"engine-{_key(network, engine, source)}.json"
 
 
 def _read(place: Path) -> _Kept | None:
@@ -172,7 +194,8 @@ def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
 
 @contextmanager
 def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
-    """The network as programs run it, on ONNX Runtime and on another engine. Raises TaskError."""
+    """The network as programs run it, on ONNX Runtime and on another engine; in 32 bits there, if
+    the text leaves the precision open. Raises TaskError."""
     from ... import runtime
     from ...runtime.tokens import Port
 
@@ -182,9 +205,11 @@ def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
         for side in (network.inputs, network.outputs)
     ]
     with scratch(None, "flowc-engine-") as home:
-        file = _placed(network, home)
-        reference = runtime.Network(file, *names)
-        other = getattr(runtime, engine.word)(file, *names, precision=network.precision)
+        whole = network.converted_from if network.any_precision else None
+        its_file, file = _placed((whole or network, network), home)
+        reference = runtime.Network(its_file, *names)
+        precision = {"precision": "bf16"} if network.precision == "bf16" else {}
+        other = getattr(runtime, engine.word)(file, *names, **precision)
         try:
             for code in (reference, other):
                 code.open(str(home), *ports)
@@ -194,12 +219,14 @@ def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
             other.close()
 
 
-def _placed(network: Network, home: Path) -> str:
-    """The network with its weights in a folder, as in a build; its path there."""
-    sources = Sources(Path(network.path).parent)
-    file = sources.place("networks", network.path, network.model or None)
-    for name in network.external:
-        sources.place("networks", Path(network.path).parent / name)
+def _placed(networks: Iterable[Network], home: Path) -> list[str]:
+    """Networks with their weights in a folder, as in a build; their paths there."""
+    files = []
+    sources = Sources(home)
+    for network in networks:
+        files.append(sources.place("networks", network.path, network.model or None))
+        for name in network.external:
+            sources.place("networks", Path(network.path).parent / name)
     for path, content in sources.plan.items():
         target = home / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +234,7 @@ def _placed(network: Network, home: Path) -> str:
             target.write_bytes(content)
         else:
             target.symlink_to(Path(content).resolve())
-    return file
+    return files
 
 
 def samples_of(network: Network, most: int) -> tuple[list[list[np.ndarray]], str]:

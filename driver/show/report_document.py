@@ -17,6 +17,7 @@ from ...model.diagnostic import Diagnostic
 from ...model.mapping import GroupBound, as_text, race_in_words
 from ...model.mapping import Mapping as StoredMapping
 from ...model.version import __version__
+from ...networks.engines import engine_of
 from ...report.document import (
     AcceleratorRow,
     AppRow,
@@ -36,7 +37,9 @@ from ...report.document import (
 from ...report.graph import rate
 from ...report.layout import layout
 from ...report.measured import Latency, MeasuredRun, RanApp, RanTask, Traced
+from ...targets.inference import engines_in
 from ..build.accelerators import OnAccelerator
+from ..plan.compared import compared_before
 from ..plan.program import firing_means, sources_of
 from .comparing import Rows, compared
 from .firings import measured_chart, predicted_charts
@@ -301,6 +304,13 @@ class DocumentRows:
             for found in self._limited
             if found.network == task.network.definition
         )
+        engine = noise = ""
+        if self._kind(task.name) == "cpu":
+            named = engines_in(self._valid.system, self._valid.platform).get(task.name, "")
+            runs = engine_of(named)
+            engine = runs.title
+            near = compared_before(task, runs, self._valid, of_source=False)
+            noise = "" if near is None else near.figure
         return NetworkRow(
             file=(task.network.cut_from or task.network).file,
             precision=task.network.precision,
@@ -308,6 +318,8 @@ class DocumentRows:
             layers=layers,
             overhead_ns=overhead_ns,
             dla=dla,
+            engine=engine,
+            noise=noise,
         )
 
     # -- channels, paths ---------------------------------------------------------------------------

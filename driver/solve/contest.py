@@ -17,7 +17,7 @@ from ...model.profile import Profile
 from ...model.times import times_of
 from ...search.throughput.problem import Measurement
 from ..measure.measure import run_elsewhere
-from ..plan.program import place, plan, require_native_places
+from ..plan.program import place, plan, require_buildable, require_native_places
 from ..text.check import Report, Valid
 
 #: Bounds for one run of a program, in seconds, and the frames that it should have. Several short
@@ -56,6 +56,8 @@ class Runs:
             valid = self._valid.mapped(mapping)
             times = times_of(valid.system, valid.platform, self._profile)
             deployed = plan(valid, times, place(valid, times))
+            if any(len(n.stages) > 1 and n.stages[0].engine for n in mapping.networks):
+                require_buildable(valid)  # its stages were not compared with ONNX Runtime yet
             if valid.platform.native:
                 require_native_places(valid, deployed)
         except Errors as faults:

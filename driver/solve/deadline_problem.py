@@ -41,6 +41,7 @@ from ...search.deadline.problem import (
 )
 from ...search.throughput.machines import nearest
 from ...targets.accelerators import barred_from
+from ...targets.inference import chosen_engines
 from ...targets.pins import pinned
 from ..text.check import Valid
 
@@ -93,6 +94,7 @@ def joint_problem(
         {name: placement.processors[0] for name, placement in pins.items()},
         tuple(followers),
         machines=machines_for(valid) if platform.machines else {},
+        engines=chosen_engines(valid.system),
     )
 
 
@@ -173,7 +175,11 @@ def _pinned_kind(platform: Platform, pin: Placement | None) -> str | None:
 
 
 def _is_layered(known: Mapping[str, FiringTime]) -> bool:
-    """Are there times of layers, which a cut needs, and no time of the text instead of them?"""
+    """Are there times of layers, which a cut needs, and no time of the text instead of them? What a
+    cut costs on another engine than ONNX Runtime is no worst case."""
+    entries = [time.entry for time in known.values() if time.entry is not None]
+    if any(entry.engine for entry in entries):
+        return False
     return any(
         time.entry is not None and time.entry.layers and not time.from_text
         for time in known.values()

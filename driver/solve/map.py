@@ -7,6 +7,7 @@ Layers of networks are measured if the profile does not have them yet, and store
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,7 @@ from ...search.memory import MemoryLimit
 from ...search.memory import search as search_within
 from ...search.objectives import Kind
 from ...search.registry import search_named
-from ...search.throughput.problem import OtherEngine, Problem
-from ..measure.engine_times import with_engines
+from ...search.throughput.problem import Problem
 from ..plan.memory import fronts, room_of
 from ..plan.program import (
     place,
@@ -44,6 +44,7 @@ from .clocks import unchecked_power, unknown_power
 from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
+from .engines import on_engines
 from .known_times import KnownTimes, known_times, require_some_time
 from .lists import CountedList, counted_lists
 from .mixed import is_mixed, map_mixed
@@ -127,24 +128,54 @@ def find_mapping(
     posed = _posed(whole, request)
     if posed.keeps:
         store.require_place(whole)
-    valid, request, limit = posed.valid, posed.request, posed.limit
-    known = known_times(valid, request, bands=limit is not None)
-    _announce_runs(posed, known)
+    request, limit = posed.request, posed.limit
+    first = known_times(posed.valid, request, bands=limit is not None)
+    _announce_runs(posed, first)
+    runnable = _runnable(posed.valid, request)
+    engines = on_engines(posed.valid, first, request, limit, runnable=runnable)
+    valid, known = engines.valid, engines.known
     if isinstance(valid, ValidScenario):
         map_states = _map_states if posed.kind == "deadlines" else _map_states_apart
         answer = map_states(valid, known, request, limit)
+    elif posed.kind == "deadlines":
+        answer = _map_with_deadlines(valid, known, request, limit)
     else:
-        map_text = _map_with_deadlines if posed.kind == "deadlines" else _map_without_periods
-        answer = map_text(valid, known, request, limit)
-    said = (*valid.diagnostics, *posed.warnings, *known.diagnostics, *answer.diagnostics)
+        default = None if valid is posed.valid else _Default(posed.valid, first)
+        answer = _map_without_periods(valid, known, request, limit, default)
+    said = (
+        *valid.diagnostics,
+        *posed.warnings,
+        *known.diagnostics,
+        *engines.diagnostics,
+        *answer.diagnostics,
+    )
     if native and answer.fits:
         _require_native_places(answer, known)
     lists = tuple(counted_lists(valid, known.profile))
-    answer = replace(answer, diagnostics=tuple(dict.fromkeys(said)), lists=lists)
+    mapping = replace(answer.mapping, why=(*answer.mapping.why, *engines.said.values()))
+    answer = replace(
+        answer,
+        mapping=mapping,
+        diagnostics=tuple(dict.fromkeys(said)),
+        lists=lists,
+        engines=_told(mapping, engines.said),
+    )
     if not posed.keeps or not answer.fits:
         return answer
     stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
     return replace(answer, path=stored)
+
+
+def _told(mapping: Mapping, said: MappingABC[str, str]) -> tuple[str, ...]:
+    """What was looked at of the networks that a mapping has on another engine than ONNX Runtime."""
+    places = [*mapping.placements]
+    for state in mapping.states:
+        places += state.placements
+    elsewhere = {place.task for place in places if place.engine or place.precision}
+    elsewhere |= {
+        n.task for n in mapping.networks if any(s.engine or s.precision for s in n.stages)
+    }
+    return tuple(words for name, words in said.items() if name in elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,31 +295,30 @@ def _map_states_apart(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """The text with all networks on ONNX Runtime, and its times there."""
+
+    valid: Valid
+    known: KnownTimes
+
+
 def _map_without_periods(
-    valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
+    valid: Valid,
+    known: KnownTimes,
+    request: MapRequest,
+    limit: MemoryLimit | None,
+    default: _Default | None,
 ) -> Answer:
-    """Apps without periods, which run as fast as they can."""
+    """Apps without periods, which run as fast as they can; on their engines, or by `default`."""
     runnable = _runnable(valid, request)
     if request.measure and not runnable:
         require_some_time(valid, known)
     within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
-    engines, default = None, None
-    if runnable and within is None and known.profile is not None and valid.host is HERE:
-        engines = with_engines(valid, known.profile, request.report)
-        default = known
-        times = times_of(valid.system, valid.platform, engines.profile)
-        known = replace(known, profile=engines.profile, times=times)
-    chosen = None if engines is None or default is None else (engines.chosen, default)
-    mapping = _fastest(valid, known, request, within, chosen, runnable=runnable)
+    mapping = _fastest(valid, known, request, within, default, runnable=runnable)
     warnings = _idle(request.search_workers)
     if not request.measure:
         warnings = (*warnings, *untimed(valid, known.times))
-    if engines is not None:
-        mapping = replace(mapping, why=(*mapping.why, *engines.said.values()))
-        warnings = (*warnings, *engines.unsaved)
-        elsewhere = {n.task for n in mapping.networks if any(s.engine for s in n.stages)}
-        told = tuple(words for name, words in engines.said.items() if name in elsewhere)
-        return Answer(mapping, valid, warnings, engines=told)
     return Answer(mapping, valid, warnings)
 
 
@@ -305,23 +335,23 @@ def _fastest(
     known: KnownTimes,
     request: MapRequest,
     within: _Within | None,
-    chosen: tuple[dict[str, OtherEngine], KnownTimes] | None = None,
+    default: _Default | None = None,
     *,
     runnable: bool,
 ) -> Mapping:
-    """The best mapping of apps without periods; with the engines that were `chosen` for networks,
-    and the times on ONNX Runtime. Raises Errors."""
+    """The best mapping of apps without periods; by `default` their networks may stay on ONNX
+    Runtime as well. Raises Errors."""
     problem = problem_of(valid, known.times, known.profile)
-    if chosen is not None and chosen[0]:
-        engines, default = chosen
-        on_default = problem_of(valid, default.times, default.profile)
-        problem = replace(problem, engines=engines, default=on_default)
+    if default is not None and problem.engines:
+        its = default.known
+        problem = replace(problem, default=problem_of(default.valid, its.times, its.profile))
     first = next(iter(request.objectives("throughput")), "throughput")
     objective = "throughput" if first == "memory" else first
     _require(problem, objective)
     if runnable:
         require_buildable(valid)
-    runs = Runs(valid, known.profile, request.report) if runnable else None
+    placed = valid if default is None else default.valid
+    runs = Runs(placed, known.profile, request.report) if runnable else None
     asked: dict[str, Any] = {
         "seed": request.seed,
         "budget": request.allowance,

@@ -22,7 +22,7 @@ from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
 from ...model.application import Application, Task
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import Pin, Placement, as_placement
+from ...model.mapping import Pin, Placement, as_placement, placed_on_engine
 from ...model.platform import Platform
 from ...model.server import Server
 from ...search.deadline.outcome import Outcome
@@ -407,9 +407,10 @@ def _placed(
             threads = _threads(app, [places[task] for task in here])
             workers += [TimedBackground(processor, sub_task)] * threads
     networks = [task.name for task in app.tasks if task.network is not None]
+    cpus = frozenset(problem.cpus)
     return BackgroundApp(
         app.name,
-        tuple(places.values()),
+        tuple(placed_on_engine(p, problem.engines.get(t), cpus) for t, p in places.items()),
         tuple(longest.items()),
         tuple(workers),
         tuple(p for network in networks for p in places[network].processors),

@@ -25,6 +25,7 @@ from ...search.throughput.divisible import divisible, transfer_model
 from ...search.throughput.partition import Costs
 from ...search.throughput.problem import Divisible, Problem
 from ...targets.accelerators import barred_from
+from ...targets.inference import chosen_engines, engine_for
 from ...targets.pins import pinned
 from ..measure.measure import may_be_cut
 from ..plan.program import firing_means, usual_ns
@@ -43,7 +44,16 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
             task, times.of[task.name], means[task.name], profile, platform
         )
     transfer = transfer_model(() if profile is None else profile.transfers)
-    problem = Problem(apps, platform, valid.repetition, means, pins, networks, transfer=transfer)
+    problem = Problem(
+        apps,
+        platform,
+        valid.repetition,
+        means,
+        pins,
+        networks,
+        transfer=transfer,
+        engines=chosen_engines(valid.system),
+    )
     if profile is not None:
         held = {e.subject: e.held for e in profile.entries if e.held is not None}
         problem = replace(problem, held=held, runtime_ns=profile.firing_ns or 0.0)
@@ -113,11 +123,14 @@ def _divisible(
     }
     if task.network is None or not entries or not may_be_cut(task) or profile is None:
         return whole
-    if any(entry.engine for entry in entries.values()):
-        return whole  # the layers that were measured are those of ONNX Runtime
+    if any(entry.engine and not entry.layers for entry in entries.values()):
+        return whole
+    if task.network.any_precision and task.network.precision == "int8":
+        return whole  # its stages would be cut from the file in 32 bits
+    engine = engine_for(task.network)
     try:
         barred = barred_from(task, platform)
         chain = read_chain(Path(task.network.path), task.network.shapes)
-        return divisible(chain, entries, profile.transfers, barred)
+        return divisible(chain, entries, profile.transfers, barred, engine.cut_ns_per_byte)
     except NetworkError:
         return whole

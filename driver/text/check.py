@@ -96,6 +96,11 @@ class Valid:
             tasks |= {task.name: task for task in app.tasks}
         return tasks
 
+    def rewritten_by(self, change: Callable[[System], System]) -> Self:
+        """The same with changed tasks in all of its versions, for which the results still hold."""
+        others = tuple(other.rewritten_by(change) for other in self.others)
+        return replace(self, system=change(self.system), others=others)
+
     @property
     def every_task(self) -> dict[str, Task]:
         """All tasks, also those of other variants of networks."""
@@ -139,6 +144,16 @@ class ValidScenario(Valid):
         """The declarations of its states and changes."""
         assert self.system.scenario is not None
         return self.system.scenario
+
+    def rewritten_by(self, change: Callable[[System], System]) -> Self:
+        """See `Valid.rewritten_by`: its states and their options as well."""
+        states = {name: state.rewritten_by(change) for name, state in self.states.items()}
+        options: dict[str, tuple[Valid | str, ...]] = {}
+        for name, own in self.options.items():
+            options[name] = tuple(o if isinstance(o, str) else o.rewritten_by(change) for o in own)
+        others = tuple(other.rewritten_by(change) for other in self.others)
+        system = change(self.system)
+        return replace(self, system=system, others=others, states=states, options=options)
 
     @property
     def parts(self) -> tuple[Valid, ...]:

@@ -188,9 +188,18 @@ def _stored(valid: Valid, path: Path) -> tuple[Profile | None, tuple[Diagnostic,
         return None, ()
     try:
         stored = Profile.from_json(read_bytes(path))
-        return stored.on_engines(runs_in(valid.system, valid.platform)), ()
+        return stored.on_engines(runs_of(valid)), ()
     except (OSError, ValueError) as error:
         return None, (_warning(f"`{path.name}` is not used: {reason(error)}"),)
+
+
+def runs_of(valid: Valid) -> dict[str, tuple[str, str]]:
+    """The engines and precisions of networks that do not run on ONNX Runtime, by task, also those
+    of other variants."""
+    runs: dict[str, tuple[str, str]] = {}
+    for part in (*valid.others, valid):
+        runs |= runs_in(part.system, part.platform)
+    return runs
 
 
 def _elsewhere(valid: Valid, profile: Profile) -> bool:

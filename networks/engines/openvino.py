@@ -71,8 +71,9 @@ def _refusal(network: Network) -> Refusal | None:
     if network.one_piece:
         return f"it has {network.one_piece}, which only ONNX Runtime is known to run", REMEDY
     types = [t.type for t in (*network.inputs, *network.outputs)]
-    if any(min(t.shape, default=0) < 0 or t.bounded for t in types):
-        return "a size of it depends on data, and OpenVINO gets fixed sizes", REMEDY
+    varying = next((t for t in types if t.open or t.bounded), None)
+    if varying is not None:
+        return f"it has a {varying}, and OpenVINO gets fixed sizes here", REMEDY
     reason = _changed(network)
     return None if reason is None else (reason, REMEDY)
 
@@ -161,4 +162,6 @@ ENGINE = Engine(
     "OpenVino",
     ("fp32", "bf16", "int8"),
     _refusal,
+    # squeezenet behind two of its layers, 756 and 364 KB: 0.62 and 0.18 ms more on one thread
+    0.8,
 )

@@ -20,3 +20,10 @@ def least_db(network: Network) -> float | None:
     if network.precision == "fp32":
         return None
     return LEAST_DB if network.within_db is None else network.within_db
+
+
+def least_db_of_engines(network: Network) -> float | None:
+    """The same of two engines that run the same file. Those of files in 8 bits differ by as much as
+    both differ from 32 bits, and the limit of the text is for that."""
+    least = least_db(network)
+    return least if least is None or network.precision != "int8" else min(least, LEAST_DB)

@@ -378,7 +378,7 @@ function taskDetails(task, app) {
   }
   const net = task.network;
   if (net) {
-    made.push(h("h3", {}, "Network"), h("p", { class: "soft" }, `${net.precision}${net.batch > 1 ? `, ${net.batch} firings at once` : ""}${net.dla ? `; ${net.dla}` : ""}`));
+    made.push(h("h3", {}, "Network"), h("p", { class: "soft" }, `${net.precision}${net.engine ? ` on ${net.engine}` : ""}${net.noise ? `, ${net.noise}` : ""}${net.batch > 1 ? `, ${net.batch} firings at once` : ""}${net.dla ? `; ${net.dla}` : ""}`));
     const most = Math.max(1, ...net.layers.map(([, ns]) => ns));
     made.push(...net.layers.map(([layer, ns]) => {
       const bar = h("i", {});

@@ -23,6 +23,8 @@ from ...model.mapping import (
     Placement,
     StagePlan,
     as_text,
+    on_engine,
+    placed_on_engine,
 )
 from ...profiling.measure import MeasuredTimes
 from .limits import Held, held
@@ -151,9 +153,11 @@ def _point(
 
 def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ...]:
     placements = []
+    cpus = _cpus(problem)
     for task, place in zip(problem.tasks, found.tasks, strict=True):
         bands = problem.bands.get(task.name, ()) if problem.kind[place] == "cpu" else ()
-        placements.append(Placement(task.name, (place,), bands=bands))
+        placed = Placement(task.name, (place,), bands=bands)
+        placements.append(placed_on_engine(placed, problem.engines.get(task.name), cpus))
     for app in problem.background:
         placements += app.placements
     return tuple(placements)
@@ -173,4 +177,9 @@ def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
         StagePlan((place,), stage.last_layer, predicted_ns=float(stage.firing), bands=bands)
         for stage, place in zip(made, found.stages[n], strict=True)
     )
-    return NetworkPlan(network.name, tuple(stages))
+    plan = NetworkPlan(network.name, tuple(stages))
+    return on_engine(plan, problem.engines.get(network.name), _cpus(problem))
+
+
+def _cpus(problem: JointProblem) -> frozenset[str]:
+    return frozenset(p for p, kind in problem.kind.items() if kind == "cpu")

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from ...analysis.timing.system import TimedBackground, TimedChain, TimedPath
-from ...model.mapping import Bands, Placement
+from ...model.mapping import Bands, OtherEngine, Placement
 from ...model.platform import Platform
 from ...model.server import Server
 from ...model.workload import WorkloadCurve
@@ -224,7 +224,8 @@ class JointProblem:
     """Everything that does not change during a search.
 
     `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is
-    placed on processors that are `left_out`.
+    placed on processors that are `left_out`. `engines` are those of networks on CPUs by task, where
+    it is not ONNX Runtime; times are theirs.
     """
 
     platform: Platform
@@ -238,6 +239,7 @@ class JointProblem:
     machines: Mapping[str, str] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     background: tuple[BackgroundApp, ...] = ()
+    engines: Mapping[str, OtherEngine] = field(default_factory=dict)
 
     @cached_property
     def below_by_niceness(self) -> bool:

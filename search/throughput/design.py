@@ -13,7 +13,13 @@ from math import inf
 
 from ...model.application import Application
 from ...model.mapping import Mapping as Answer
-from ...model.mapping import NetworkPlan, Placement, StagePlan, in_words
+from ...model.mapping import (
+    NetworkPlan,
+    Placement,
+    StagePlan,
+    in_words,
+    on_engine,
+)
 from . import greedy
 from .partition import Objective
 from .plans import sketch, stage_names
@@ -95,17 +101,13 @@ def complete(
 
 def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> NetworkPlan:
     """The plan with the predicted time of each stage on its slowest processor, and its engine."""
+    plan = on_engine(plan, problem.engines.get(plan.task), frozenset(problem.cpus))
     stages = []
     for name, stage in zip(stage_names(plan), plan.stages, strict=True):
         times = sketched.firing_ns[name]
         kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
         slowest = max(times.get(kind, max(times.values())) for kind in kinds)
-        engine, precision = "", ""
-        if set(kinds) == {"cpu"}:
-            other = problem.engines.get(plan.task)
-            engine, precision = (other.engine, other.precision) if other else ("", "")
-        predicted = slowest / speedup(stage.threads)
-        stages.append(replace(stage, predicted_ns=predicted, engine=engine, precision=precision))
+        stages.append(replace(stage, predicted_ns=slowest / speedup(stage.threads)))
     return replace(plan, stages=tuple(stages))
 
 

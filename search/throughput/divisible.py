@@ -26,11 +26,13 @@ def divisible(
     entries: Mapping[str, ProfileEntry],
     transfers: Iterable[TransferCost],
     barred: Callable[[str, str], bool] = lambda kind, layer: False,
+    cut_ns_per_byte: float = 0.0,
 ) -> Divisible:
     """The network with its times (and energies) per kind of processor, without cuts inside fused
     groups.
 
-    Layers that are `barred` from a kind of processor cannot run there.
+    Layers that are `barred` from a kind of processor cannot run there. A cut costs
+    `cut_ns_per_byte` beyond its transfer.
     """
     names = tuple(layer.name for layer in chain.layers)
     points = [c for c in chain.cuts() if not chain.fused(c.after)]
@@ -46,7 +48,12 @@ def divisible(
             energies = None
         elif energies is not None:
             energies[kind] = own
-    costs = Costs(layers, overhead, cuts, transfer_model(transfers))
+    transfer = transfer_model(transfers)
+
+    def cut(source: str, target: str, count: int) -> float:
+        return transfer(source, target, count) + cut_ns_per_byte * count
+
+    costs = Costs(layers, overhead, cuts, cut)
     energy = None
     if energies is not None:
         no_overhead = dict.fromkeys(energies, 0.0)

@@ -12,7 +12,14 @@ from typing import Protocol, runtime_checkable
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.diagnostic import Errors
-from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
+from ...model.mapping import (
+    Mapping,
+    NetworkPlan,
+    OtherEngine,
+    Placement,
+    StagePlan,
+    placed_on_engine,
+)
 from ...model.platform import Platform
 from ..events import Progress as Progress
 from .partition import Costs, Objective
@@ -110,14 +117,6 @@ class Divisible:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherEngine:
-    """The engine of a network on CPUs, and the precision if that is not the text's."""
-
-    engine: str
-    precision: str
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """Apps to be mapped on a platform.
 
@@ -152,7 +151,7 @@ class Problem:
     def of(self, plan: NetworkPlan) -> Problem:
         """The problem that knows the layers of a plan's stages: `default` for a network that stays
         on ONNX Runtime where another engine was chosen, which does not cut it."""
-        elsewhere = any(stage.engine for stage in plan.stages)
+        elsewhere = any(stage.engine or stage.precision for stage in plan.stages)
         return self if self.default is None or elsewhere else self.default
 
     @property
@@ -297,7 +296,11 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
 
 
 def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:
-    """Wrap a placement as the answer of a search."""
-    placements = tuple(placement[task.name] for _, task in problem.tasks)
+    """Wrap a placement as the answer of a search, with the engines of networks."""
+    cpus = frozenset(problem.cpus)
+    placements = tuple(
+        placed_on_engine(placement[task.name], problem.engines.get(task.name), cpus)
+        for _, task in problem.tasks
+    )
     periods = tuple((app.name, period_ns(problem, placement, app)) for app in problem.apps)
     return Mapping(problem.platform.name, placements, periods, search)

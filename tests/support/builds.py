@@ -100,10 +100,12 @@ def harness(directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def pretend_runs(
-    monkeypatch: pytest.MonkeyPatch, period_ns: Callable[[Path], float] = lambda build: 1e6
+    monkeypatch: pytest.MonkeyPatch,
+    period_ns: Callable[[Path], float] = lambda build: 1e6,
+    firing_ns: Callable[[Path, str], int] = lambda build, task: 1000,
 ) -> None:
-    """Let nothing be measured: a firing takes 1000 ns, and a frame of a build what `period_ns`
-    says.
+    """Let nothing be measured: a firing of a task in a build takes `firing_ns`, and a frame what
+    `period_ns` says.
 
     Layers of networks are measured, for a moment.
     """
@@ -114,9 +116,10 @@ def pretend_runs(
     ) -> MeasuredTimes:
         apps = load_deployment(str(directory))["apps"]
         period = {a["name"]: period_ns(directory) for a in apps}
-        return MeasuredTimes(
-            {t["name"]: (1000,) * 40 for a in apps for t in a["tasks"]}, period, period, {}, {}
-        )
+        times: dict[str, tuple[int, ...]] = {
+            t["name"]: (firing_ns(directory, t["name"]),) * 40 for a in apps for t in a["tasks"]
+        }
+        return MeasuredTimes(times, period, period, {}, {})
 
     monkeypatch.setattr(measure, "run_build", pretended)
     monkeypatch.setattr(measuring, "run_build", pretended)

@@ -1,0 +1,213 @@
+"""What `flowc map` makes of inference engines and precisions: four questions, a command for each.
+
+    engines.py twins      frames/s of examples/twins with `precision any`, over the same text in 32
+                          bits; both mapped here, programs in turns
+    engines.py networks   the engine that is chosen for one inference, over others: in 32 bits over
+                          the best of both; a file in 8 bits over ONNX Runtime; with `precision any`
+                          over ONNX Runtime in 32 bits. Chosen by one measurement, judged by others:
+                          CPU time of a thread, in turns
+    engines.py searches   how many configurations `map` runs with engines, over none
+    engines.py figures    the signal-to-noise ratio that is stated, of 32 inputs, beside those of
+                          later inputs from the same source, of a trained network (examples/digits)
+
+Networks are those of structures.py, with random weights; samples for 8 bits are random.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import geometric_mean, median
+from unittest import mock
+
+import numpy as np
+import structures
+from flowc.driver.measure import engine_times
+from flowc.driver.measure.measure import measure
+from flowc.driver.plan import compared
+from flowc.driver.solve.map import find_mapping
+from flowc.driver.text.check import prepare
+from flowc.model.application import Network
+from flowc.model.mapping import OtherEngine
+from flowc.model.system import System
+from flowc.networks.engines import ENGINES, engine_of
+from flowc.networks.onnx.interface import read_network
+from flowc.passes.precision import with_precision
+from flowc.runtime.noise import Noise
+from flowc.targets.inference import with_engines
+from one_network import write_app
+from paired import Others, Spread, alternate, execute, flowc, machine, ratio, table, verdict
+
+from twins import copy_example
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+FRAMES, ROUNDS, BUDGET = 250, 6, 15
+NAMES = ("mobilenet", "squeezenet", "resnet18", "light_shufflenet", "light_inception_v1")
+OPENVINO = engine_of("openvino")
+DB, LOOSE_DB = 20, 10
+SAMPLES, JUDGMENTS = 16, 3
+
+
+# -- twins -----------------------------------------------------------------------------------------
+def twins() -> None:
+    """The example in each precision."""
+    others = Others()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_example(folder)
+        text = (folder / "twins.flow").read_text()
+        calls = {"fp32": _program(folder, "fp32", text)}
+        for db in (25, DB):
+            wish = f"any within {db} dB"
+            words = text.replace("batch 1 }", f"batch 1   precision {wish} }}")
+            calls[wish] = _program(folder, f"any{db}", words)
+        seconds = alternate(calls, ROUNDS)
+    print(f"{machine()}; {others.text()}\n{FRAMES} frames of each application, {ROUNDS} rounds\n")
+    rows = [["precision", "frames/s", "over fp32: median [quartiles] least..most", "aim"]]
+    for side, own in seconds.items():
+        gain = ratio(seconds["fp32"], own)
+        aim = "" if side == "fp32" else verdict(gain.median, least=1.5)
+        rows.append([side, f"{2 * FRAMES / Spread.of(own).median:.0f}", gain.text(), aim])
+    print(table(rows))
+
+
+def _program(folder: Path, name: str, text: str) -> Callable[[], float]:
+    """Seconds of the program of a text, mapped here."""
+    path, report = folder / f"{name}.flow", folder / f"{name}.json"
+    path.write_text(text)
+    said = flowc("map", path, "--budget", str(BUDGET))
+    print("\n".join(line for line in said.splitlines() if "recognize: " in line))
+    flowc("build", path, "-o", folder / name)
+    words = ("--frames", str(FRAMES), "--quiet", "--report", str(report))
+
+    def run() -> float:
+        execute(sys.executable, folder / name / "main.py", *words)
+        return max(float(app["seconds"]) for app in json.loads(report.read_text())["apps"].values())
+
+    return run
+
+
+# -- single networks -------------------------------------------------------------------------------
+def networks() -> None:
+    """Network by network."""
+    others = Others()
+    heading = ["network", "fp32: chosen, over the best", "int8: chosen, over ONNX Runtime"]
+    rows = [[*heading, f"any within {LOOSE_DB} dB: chosen, over fp32 on ONNX Runtime"]]
+    gains: list[list[float]] = [[], [], []]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for network, path in structures.write(folder, NAMES).items():
+            wishes = ("", "precision int8", f"precision any within {LOOSE_DB} dB")
+            row = [network]
+            for number, wish in enumerate(wishes):
+                chosen, times = _judged(folder / f"{network}{number}", path, wish)
+                best = min(1.0, times) if number == 0 else 1.0
+                gains[number].append(best / (times if chosen != "ONNX Runtime" else 1.0))
+                row.append(f"{chosen} {gains[number][-1]:.2f}")
+            rows.append(row)
+    print(f"{machine()}, OpenVINO {OPENVINO.version}; {others.text()}\n")
+    means = [f"{geometric_mean(g):.2f} (least {min(g):.2f})" for g in gains]
+    print(table([*rows, ["geometric mean", *means]]))
+
+
+def _judged(folder: Path, path: Path, wish: str) -> tuple[str, float]:
+    """What is chosen for a network; and the time of an inference on what was chosen, else on
+    OpenVINO, over the time on ONNX Runtime: the median of measurements of its own."""
+    text = write_app(folder, path)
+    (image,) = read_network(path, {}, 1).inputs
+    samples = np.random.default_rng(1).standard_normal((SAMPLES, *image.shape), np.float32)
+    np.save(folder / "samples.npy", samples)
+    if wish:
+        wish += '  calibrate "samples.npy"  '
+    text.write_text(text.read_text().replace(f'from "{path}" {{', f'from "{path}" {{ {wish}'))
+    valid = prepare(text).require()
+    profile, _ = measure(valid)
+    found = engine_times.fastest_engines(valid, profile, {}, runs=True)
+    (task,) = (t for t in valid.tasks.values() if t.network is not None)
+    other = found.chosen.get(task.name)
+    engine = OPENVINO if other is None or other.engine else ENGINES[0]
+    chosen = "ONNX Runtime" if other is None else f"{other.precision} {engine.title}".strip()
+    network = task.network if other is None else _on(valid.system, task.name, other)
+    assert network is not None
+    times = [engine_times.ratio_alone(network, engine)[0] for _ in range(JUDGMENTS)]
+    return chosen, median(times)
+
+
+def _on(system: System, task: str, other: OtherEngine) -> Network:
+    """The network of a task as it was chosen."""
+    chosen = with_engines(system, {task: other})
+    made, _, _ = with_precision(chosen)
+    (network,) = (t.network for app in made.apps for t in app.tasks if t.name == task)
+    assert network is not None
+    return network
+
+
+# -- searches --------------------------------------------------------------------------------------
+def searches() -> None:
+    """Examples with and without engines."""
+    rows = [["text", "configurations run: on ONNX Runtime", "with engines", "over", "aim"]]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_example(folder)
+        texts = [folder / "twins.flow"]
+        for network, path in structures.write(folder, NAMES[:3]).items():
+            texts.append(write_app(folder / network, path))
+        for text in texts:
+            words = text.read_text()
+            wish = f"precision any within {DB} dB }}\n"
+            text.write_text(re.sub(r"^(network .*)\}\n", rf"\1 {wish}", words, flags=re.M))
+            alone, both = _tried(text, ENGINES[:1]), _tried(text, ENGINES)
+            label = "twins" if text.parent == folder else text.parent.name
+            aim = verdict(both / alone, most=1.5)
+            rows.append([label, str(alone), str(both), f"{both / alone:.2f}", aim])
+    print(table(rows))
+
+
+def _tried(text: Path, engines: Sequence[object]) -> int:
+    """How many configurations `map` runs."""
+    for stored in text.parent.glob(f"{text.stem}.host.*"):
+        stored.unlink()
+    with mock.patch.object(engine_times, "ENGINES", engines):
+        answer = find_mapping(text, budget=BUDGET)
+    return sum(c.runs > 0 for c in answer.mapping.contestants)
+
+
+# -- figures ---------------------------------------------------------------------------------------
+def figures() -> None:
+    """Windows of inputs from the source of examples/digits."""
+    count = compared.MORE_SAMPLES
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "digits"
+        shutil.copytree(EXAMPLES / "digits", folder, ignore=shutil.ignore_patterns("*.json"))
+        valid = prepare(folder / "digits.flow").require()
+        (task,) = (t for t in valid.tasks.values() if t.network is not None)
+        assert task.network is not None
+        inputs = engine_times.recorded_inputs(valid, [task.name], 20 * count)[task.name]
+        network = replace(task.network, precision="bf16")
+        found = []
+        with compared.opened(network, OPENVINO) as (reference, other):
+            for first in range(0, len(inputs) - count + 1, count):
+                noise = Noise()
+                for number, sample in enumerate(inputs[first : first + count]):
+                    noise.add(reference.fire(sample, number), other.fire(sample, number))
+                found.append(noise.db)
+    stated, *later = found
+    most = max(abs(db - stated) for db in later)
+    windows = f"{len(later)} times {count} later ones: {Spread.of(later).text(1)} dB"
+    print(f"digits in bf16: {stated:.1f} dB stated over {count} inputs; {windows}")
+    print(f"largest difference {most:.1f} dB: {verdict(most, most=3.0, digits=1)}")
+
+
+COMMANDS = {"twins": twins, "networks": networks, "searches": searches, "figures": figures}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
+        raise SystemExit(__doc__)
+    COMMANDS[sys.argv[1]]()
