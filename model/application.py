@@ -174,11 +174,48 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnForm:
+    """ONNX Runtime's own graph of the segment with a `digest`, which takes the common weights with
+    these `names` from their file. `weights` are the bytes that it keeps itself."""
+
+    digest: str
+    model: bytes = field(repr=False)
+    names: tuple[str, ...]
+    weights: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommonWeights:
+    """Weights that several places of a program's networks need, in one copy, to lie in a `folder`.
+
+    `tensors` are names, types, shapes and first bytes in the `content`. All of it holds where ONNX
+    Runtime has this version and such a `block`, which the model `probe` shows.
+    """
+
+    folder: str
+    content: bytes = field(repr=False)
+    tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]
+    forms: tuple[OwnForm, ...]
+    probe: bytes = field(repr=False)
+    block: int
+    onnxruntime: tuple[str, ...]
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the common weights."""
+        return len(self.content)
+
+
+@dataclass(frozen=True, slots=True)
 class Segments:
-    """A network in segments, in order; `outputs` are the numbers of its results, in port order."""
+    """A network in segments, in order; `outputs` are the numbers of its results, in port order.
+
+    `common` are weights that some of them have in common with other places of the program.
+    """
 
     segments: tuple[Segment, ...]
     outputs: tuple[int, ...]
+    common: CommonWeights | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,26 @@ run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from ...model.application import Task
+from ...model.application import CommonWeights, OwnForm, Segment, Task
 from ...model.deployment import Deployment
+from ...networks.common_weights import LOCATION
 from ...networks.onnx.memory import needs
+from ...networks.onnx.whole import whole_of
 from ..libraries import Library, onnxruntime
 from ..names import literal, option
+from ..sources import Sources
 from .kind import CPU, BuildCode, CodeSite, CpuMemory, Identifiers, Kind, several
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentCode:
-    """A model with the numbers of its inputs and outputs; `weights` is in bytes."""
+    """A model with the numbers of its inputs and outputs; `weights` are bytes that it has for
+    itself."""
 
     file: str
     reads: tuple[tuple[str, int], ...]
@@ -26,14 +32,16 @@ class SegmentCode:
 
 @dataclass(frozen=True, slots=True)
 class SegmentsCode(BuildCode):
-    """Segments one after another; see `model.application.Segments`. The rest is as in
-    `OnnxCode`."""
+    """Segments one after another; see `model.application.Segments`. `common` is the file that lists
+    common weights, and `common_weights` their bytes. The rest is as in `OnnxCode`."""
 
     segments: tuple[SegmentCode, ...]
     outputs: tuple[int, ...]
     threads: int = 1
     spin: bool = False
     block: int | None = None
+    common: str = ""
+    common_weights: int = 0
     kind: str = "segments"
 
     words = frozenset({"Segments"})
@@ -47,7 +55,10 @@ class SegmentsCode(BuildCode):
     @property
     def memory(self) -> CpuMemory:
         """See `BuildCode`."""
-        return CpuMemory(tuple((s.file, s.weights) for s in self.segments), self.block)
+        weights = [(s.file, s.weights) for s in self.segments]
+        if self.common:
+            weights.append((self.common, self.common_weights))
+        return CpuMemory(tuple(weights), self.block)
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""
@@ -56,6 +67,7 @@ class SegmentsCode(BuildCode):
             option("threads", several(self.threads)),
             option("spin", self.spin),
             option("block", self.block),
+            option("common", self.common),
         ]
         outputs = literal(list(self.outputs))
         return f"Segments([{', '.join(parts)}], {outputs}{''.join(options)})"
@@ -66,16 +78,56 @@ def _make(task: Task, site: CodeSite) -> SegmentsCode | None:
     if whole is None or whole.segments is None or site.batch > 1:
         return None
     parts, known = whole.segments, needs(whole)
+    forms = {} if parts.common is None else {f.digest: f for f in parts.common.forms}
     segments = []
     for s in parts.segments:
         # File names of the user are assumed to have no `=`.
-        file = site.sources.place(
-            "networks", Path(whole.path).with_name(f"shared={s.digest}.onnx"), s.model
-        )
-        segments.append(SegmentCode(file, s.reads, s.makes, s.weights))
+        file = site.sources.place("networks", Path(whole.path).with_name(name_of(s)), s.model)
+        weights = forms[s.digest].weights if s.digest in forms else _laid_out(s)
+        segments.append(SegmentCode(file, s.reads, s.makes, weights))
     spin = site.place.threads > 1 and site.alone
     block = None if known is None else known.block
-    return SegmentsCode(tuple(segments), parts.outputs, site.place.threads, spin, block)
+    code = SegmentsCode(tuple(segments), parts.outputs, site.place.threads, spin, block)
+    if parts.common is None:
+        return code
+    common = place_common(parts.common, site.sources)
+    return replace(code, common=common, common_weights=parts.common.weights)
+
+
+@cache
+def _laid_out(segment: Segment) -> int:
+    """Bytes of the weights of a segment, as ONNX Runtime lays them out where that is known."""
+    import onnx
+
+    known = whole_of(onnx.load_model_from_string(segment.model))
+    return segment.weights if known is None else known.weights
+
+
+def name_of(part: Segment | OwnForm) -> str:
+    """Of the file of a segment, also of one that is there in its own form."""
+    return f"shared={part.digest}.onnx"
+
+
+def place_common(common: CommonWeights, sources: Sources) -> str:
+    """The file that lists common weights, placed with all that it lists: input of
+    `runtime/segments.py`."""
+    folder = Path(common.folder)
+
+    def place(name: str, content: bytes) -> str:
+        return sources.place("networks", folder / f"shared={name}", content)
+
+    listed = {
+        "onnxruntime": list(common.onnxruntime),
+        "block": common.block,
+        "probe": place("probe.onnx", common.probe),
+        "weights": sources.place("networks", folder / LOCATION, common.content),
+        "shared": common.tensors,
+        "models": {
+            name_of(f): [place(f"{f.digest}.own.onnx", f.model), list(f.names)]
+            for f in common.forms
+        },
+    }
+    return place("common.json", (json.dumps(listed, separators=(",", ":")) + "\n").encode())
 
 
 KIND = Kind("segments", SegmentsCode.words, CPU, _make)
