@@ -206,6 +206,7 @@ def _cuts(app: DeployedApp, task_ids: Identifiers) -> list[dict[str, Any]]:
             "variants": t.code.variant_texts(),
             "start": t.code.start,
             "others": t.code.others,
+            "common": t.code.common_text(),
         }
         for t in app.tasks
         if isinstance(t.code, MovingCode) and t.code.side == "front"

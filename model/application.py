@@ -175,7 +175,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class OwnForm:
-    """ONNX Runtime's own graph of the segment with a `digest`, which takes the common weights with
+    """ONNX Runtime's own graph of the model with a `digest`, which takes the common weights with
     these `names` from their file. `weights` are the bytes that it keeps itself."""
 
     digest: str
@@ -186,13 +186,13 @@ class OwnForm:
 
 @dataclass(frozen=True, slots=True)
 class CommonWeights:
-    """Weights that several places of a program's networks need, in one copy, to lie in a `folder`.
+    """Weights that several models of a program need, in one copy, which is to lie in a `file`.
 
     `tensors` are names, types, shapes and first bytes in the `content`. All of it holds where ONNX
     Runtime has this version and such a `block`, which the model `probe` shows.
     """
 
-    folder: str
+    file: str
     content: bytes = field(repr=False)
     tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]
     forms: tuple[OwnForm, ...]

@@ -1,7 +1,7 @@
 """Weights that several models of a program have, in one copy for all of them.
 
-In: networks, with the segments that they share. Out: the same, where each model has a second form:
-the graph that this machine's ONNX Runtime makes of it, which takes from one file what another place
+In: models, or networks, with the segments that they share. Out: for each model a second form: the
+graph that this machine's ONNX Runtime makes of it, which takes from one file what another place
 needs as well. Weights are compared by content in that graph, so they are in the layout that kernels
 read, and it makes no difference in which layer or in which network they stand. A part of a tensor
 is no tensor: a half of a weight is another weight.
@@ -16,6 +16,7 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..model.application import CommonWeights, OwnForm, Segments
@@ -26,12 +27,12 @@ from .supergraph import WholeNetwork, digest_of, in_one_segment, shared_parts, t
 
 #: Bytes of weights that a file of common weights has to save.
 WORTH = 1 << 16
+#: What variants have in common.
+FILE = "shared=common.weights"
 #: Smaller weights stay in each model: they may say something about shapes.
 LEAST = 256
 #: Where weights begin in the file.
 ALIGNED = 64
-#: What a form calls the file of common weights, beside which it has to lie.
-LOCATION = "shared=common.weights"
 #: Types that numpy has as well.
 DTYPES = frozenset({"float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32"})
 
@@ -42,8 +43,8 @@ def parts_in_program(
     """For each network its segments, with what they have in common; None for one that shares
     nothing worth it.
 
-    `worth` are bytes that a file of common weights has to save, which is to lie in a `folder`; a
-    network that takes some of it and has no other segments is one segment.
+    `worth` are bytes that common weights have to save; their file is to lie in a `folder`. Where a
+    network takes some of them and has no other segments, it is one segment.
     """
     parts = shared_parts(wholes)
     single = [
@@ -51,7 +52,7 @@ def parts_in_program(
         for number, (part, whole) in enumerate(zip(parts, wholes, strict=True))
     ]
     models = {s.digest: s.model for part in single if part is not None for s in part.segments}
-    common = _common(models, folder, worth)
+    common = common_weights(models, str(Path(folder) / FILE), worth)
     if common is None:
         return parts
     taking = {form.digest for form in common.forms}
@@ -64,8 +65,11 @@ def parts_in_program(
     return tuple(found)
 
 
-def _common(models: Mapping[str, bytes], folder: str, worth: int) -> CommonWeights | None:
-    """What these models, by their digests, have in common; None if that is not worth it."""
+def common_weights(
+    models: Mapping[str, bytes], file: str, worth: int = WORTH
+) -> CommonWeights | None:
+    """What these models, by their digests, have in common, to lie in a file beside them; None if
+    that is not worth it."""
     graphs: dict[str, Any] = {}
     for digest, model in models.items():
         graph = _own_graph(model)
@@ -86,11 +90,11 @@ def _common(models: Mapping[str, bytes], folder: str, worth: int) -> CommonWeigh
     places = {name: at for name, _, _, at in tensors}
     forms = []
     for digest, graph in graphs.items():
-        form = _form(digest, graph, names, places)
+        form = _form(digest, graph, names, places, Path(file).name)
         if form.names:
             forms.append(form)
     return CommonWeights(
-        folder, content, tensors, tuple(forms), probe(), block_here(), tuple(version_here())
+        file, content, tensors, tuple(forms), probe(), block_here(), tuple(version_here())
     )
 
 
@@ -118,7 +122,9 @@ def _file(
     return bytes(content), tuple(tensors)
 
 
-def _form(digest: str, graph: Any, names: Mapping[str, str], places: Mapping[str, int]) -> OwnForm:
+def _form(
+    digest: str, graph: Any, names: Mapping[str, str], places: Mapping[str, int], file: str
+) -> OwnForm:
     """A model that takes weights from the file: `names` by values, `places` by these names."""
     from onnx import external_data_helper
 
@@ -135,7 +141,7 @@ def _form(digest: str, graph: Any, names: Mapping[str, str], places: Mapping[str
             taken.name, taken.data_type = name, weight.data_type
             taken.dims.extend(weight.dims)
             taken.raw_data = b""
-            external_data_helper.set_external_data(taken, LOCATION, places[name], bytes_of(weight))
+            external_data_helper.set_external_data(taken, file, places[name], bytes_of(weight))
             kept.append(taken)
         called[weight.name] = name
     del graph.graph.initializer[:]

@@ -9,15 +9,15 @@ the next frame on.
 from __future__ import annotations
 
 import abc
-import os
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .code import Code, session
+from .code import Code
 from .memory import LoadedSession, Rehearsal
+from .own_graph import APART, opened
 from .tokens import Port
 
 #: Frames and seconds that are looked at before the cut may move.
@@ -49,7 +49,7 @@ class Cut:
     """Where a network is cut now, and what is known of both sides.
 
     `others` is the work of the other tasks on the processors of both sides, in the unit of the
-    variants.
+    variants; `common` is the file that lists the weights that all of them have in common.
     """
 
     def __init__(
@@ -58,8 +58,10 @@ class Cut:
         variants: Sequence[Variant],
         start: int,
         others: Tuple[float, float] = (0.0, 0.0),
+        common: str = "",
     ) -> None:
         self.name, self.variants, self.others = name, list(variants), others
+        self.common = common
         self.current = start
         self.moves = 0
         self.paced = False
@@ -137,12 +139,18 @@ class _Side(Code):
 
     def __init__(self, cut: Cut) -> None:
         self.cut = cut
+        #: After `open`: why each cut has weights of its own; empty where they are in common.
+        self.apart = ""
         self._parts: List[LoadedSession] = []
 
     def _load(self, home: str, files: Sequence[str]) -> None:
-        self._parts = [
-            LoadedSession(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files
-        ]
+        sessions, self.apart = opened(home, files, self.cut.common)
+        self._parts = [LoadedSession(made) for made in sessions]
+
+    @property
+    def layout(self) -> str:
+        """Where weights are not in common although they could be, why."""
+        return APART + self.apart if self.apart else ""
 
     def rehearsals(self) -> List[Rehearsal]:
         blocks = self._by_size()

@@ -7,17 +7,22 @@ A probe shows whether these are the ones here.
 
 from __future__ import annotations
 
+import json
 import os
 from functools import lru_cache
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from .memory import share
+from .code import session
+from .memory import has_arena, share
 from .tokens import TaskError
 
 #: Arrays begin at multiples of it.
 ALIGNED = 64
+
+#: What the report of a run says of models whose weights could be in common, and are not.
+APART = "weights apart: "
 
 #: A weight in a file: name, type, shape, first byte.
 Placed = Tuple[str, str, Sequence[int], int]
@@ -100,3 +105,61 @@ def aligned(size: int) -> np.ndarray:
     memory = np.zeros(size + ALIGNED, np.uint8)
     first = -memory.ctypes.data % ALIGNED
     return memory[first : first + size]
+
+
+def opened(
+    home: str, files: Sequence[str], common: str = "", threads: int = 1, spin: bool = False
+) -> Tuple[List[Any], str]:
+    """The sessions of models, which take common weights if a file lists such; and why they have
+    weights of their own nevertheless, empty if they do not."""
+    listed = _common(home, common, threads, spin) if common else None
+    made = []
+    for file in files:
+        own = None if listed is None else listed.session(os.path.basename(file))
+        if own is None:
+            own = session(os.path.realpath(os.path.join(home, file)), threads, spin)
+        made.append(own)
+    return made, "" if listed is None else listed.why_not
+
+
+class _CommonSessions:
+    """The sessions of models that take common weights; none, if it is said `why_not`."""
+
+    def __init__(self, home: str, file: str, threads: int, spin: bool) -> None:
+        try:
+            with open(os.path.join(home, file)) as stream:
+                self._listed = json.load(stream)
+        except (OSError, ValueError) as error:
+            raise TaskError("%s cannot be read: %s" % (file, error)) from error
+        has_arena()  # the probe is a network, too: what there was before the first one is noted now
+        self._home, self._threads, self._spin = home, threads, spin
+        self.why_not = why_not_here(self._listed, home)
+        self._made: Dict[str, Any] = {}
+
+    def session(self, model: str) -> Any:
+        """The one of a model, by the name of its file; None: it has weights of its own."""
+        form = self._listed["models"].get(model)
+        if form is None or self.why_not:
+            return None
+        if model not in self._made:
+            file, names = form
+            options = own_options(self._threads, self._spin)
+            # it would copy weights into another layout, once for each session
+            options.add_session_config_entry("session.disable_prepacking", "1")
+            path = os.path.realpath(os.path.join(self._home, file))
+            self._made[model] = self._weights().session(path, names, options)
+        return self._made[model]
+
+    def _weights(self) -> PlacedWeights:
+        file = os.path.realpath(os.path.join(self._home, self._listed["weights"]))
+        tensors = tuple((n, t, tuple(s), at) for n, t, s, at in self._listed["shared"])
+        return _placed(file, tensors)
+
+
+@lru_cache(maxsize=None)
+def _common(home: str, file: str, threads: int, spin: bool) -> _CommonSessions:
+    return _CommonSessions(home, file, threads, spin)
+
+
+#: The weights of each file once, whatever the number of threads of their sessions.
+_placed = lru_cache(maxsize=None)(PlacedWeights)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from ...model.application import Part, Task
+from ...model.application import CommonWeights, Part, Task, Variant
 from ...model.deployment import Deployment
+from ...networks.common_weights import common_weights
 from ..libraries import Library, onnxruntime
-from ..names import literal
+from ..names import literal, option
+from .common_weights import place_common
 from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, names
 
 #: A file of the build with its input and output tensors.
@@ -33,7 +37,7 @@ class MovingCode(BuildCode):
     of its own ports.
 
     `others` is the time of the other tasks on the processors of both sides per frame, in the unit
-    of `work`.
+    of `work`. `common` is the file that lists the weights that cuts have in common.
     """
 
     network: str
@@ -42,6 +46,7 @@ class MovingCode(BuildCode):
     variants: tuple[DeployedVariant, ...]
     start: int
     others: tuple[float, float]
+    common: str = ""
     kind: str = "moving"
 
     moves = True
@@ -60,6 +65,10 @@ class MovingCode(BuildCode):
         """See `BuildCode`."""
         side = "Front" if self.side == "front" else "Back"
         return f"{side}({self.cut_id(ids)}, {names(self.tensors)})"
+
+    def common_text(self) -> str:
+        """The argument of the cut in main.py."""
+        return option("common", self.common)
 
     def variant_texts(self) -> list[str]:
         """The arguments of each variant in main.py."""
@@ -80,20 +89,20 @@ def _make(task: Task, site: CodeSite) -> MovingCode | None:
         return None
     moving, file = network.moving, Path(network.path)
 
+    stem = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}")
+    models: dict[str, str] = {}
+
     def place(part: Part, number: int, side: str) -> Side:
-        own = re.sub(
-            r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}.{side}{number}{file.suffix}"
-        )
-        return (
-            site.sources.place("networks", file.with_name(own), part.model),
-            part.inputs,
-            part.outputs,
-        )
+        own = file.with_name(f"{stem}.{side}{number}{file.suffix}")
+        models[_digest(part)] = own.name
+        return (site.sources.place("networks", own, part.model), part.inputs, part.outputs)
 
     variants = tuple(
         DeployedVariant(v.layer, place(v.front, k, "front"), place(v.back, k, "back"), v.work)
         for k, v in enumerate(moving.variants, 1)
     )
+    common = _common(moving.variants, str(file.with_name(f"{stem}.weights")))
+    listed = "" if common is None else place_common(common, models, site.sources)
     ports = network.inputs if moving.side == "front" else network.outputs
     return MovingCode(
         moving.network,
@@ -102,7 +111,19 @@ def _make(task: Task, site: CodeSite) -> MovingCode | None:
         variants,
         moving.start,
         moving.others,
+        listed,
     )
+
+
+def _digest(part: Part) -> str:
+    return hashlib.sha256(part.model).hexdigest()[:16]
+
+
+@lru_cache(maxsize=8)
+def _common(variants: tuple[Variant, ...], file: str) -> CommonWeights | None:
+    """What all cuts have in common: each holds the whole network."""
+    parts = [part for v in variants for part in (v.front, v.back)]
+    return common_weights({_digest(part): part.model for part in parts}, file)
 
 
 KIND = Kind("moving", MovingCode.words, CPU, _make)

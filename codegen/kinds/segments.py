@@ -3,19 +3,17 @@ run."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from ...model.application import CommonWeights, OwnForm, Segment, Task
+from ...model.application import Segment, Task
 from ...model.deployment import Deployment
-from ...networks.common_weights import LOCATION
 from ...networks.onnx.memory import needs
 from ...networks.onnx.whole import whole_of
 from ..libraries import Library, onnxruntime
 from ..names import literal, option
-from ..sources import Sources
+from .common_weights import place_common
 from .kind import CPU, BuildCode, CodeSite, CpuMemory, Identifiers, Kind, several
 
 
@@ -82,7 +80,9 @@ def _make(task: Task, site: CodeSite) -> SegmentsCode | None:
     segments = []
     for s in parts.segments:
         # File names of the user are assumed to have no `=`.
-        file = site.sources.place("networks", Path(whole.path).with_name(name_of(s)), s.model)
+        file = site.sources.place(
+            "networks", Path(whole.path).with_name(name_of(s.digest)), s.model
+        )
         weights = forms[s.digest].weights if s.digest in forms else _laid_out(s)
         segments.append(SegmentCode(file, s.reads, s.makes, weights))
     spin = site.place.threads > 1 and site.alone
@@ -90,7 +90,8 @@ def _make(task: Task, site: CodeSite) -> SegmentsCode | None:
     code = SegmentsCode(tuple(segments), parts.outputs, site.place.threads, spin, block)
     if parts.common is None:
         return code
-    common = place_common(parts.common, site.sources)
+    models = {digest: name_of(digest) for digest in forms}
+    common = place_common(parts.common, models, site.sources)
     return replace(code, common=common, common_weights=parts.common.weights)
 
 
@@ -103,31 +104,9 @@ def _laid_out(segment: Segment) -> int:
     return segment.weights if known is None else known.weights
 
 
-def name_of(part: Segment | OwnForm) -> str:
-    """Of the file of a segment, also of one that is there in its own form."""
-    return f"shared={part.digest}.onnx"
-
-
-def place_common(common: CommonWeights, sources: Sources) -> str:
-    """The file that lists common weights, placed with all that it lists: input of
-    `runtime/segments.py`."""
-    folder = Path(common.folder)
-
-    def place(name: str, content: bytes) -> str:
-        return sources.place("networks", folder / f"shared={name}", content)
-
-    listed = {
-        "onnxruntime": list(common.onnxruntime),
-        "block": common.block,
-        "probe": place("probe.onnx", common.probe),
-        "weights": sources.place("networks", folder / LOCATION, common.content),
-        "shared": common.tensors,
-        "models": {
-            name_of(f): [place(f"{f.digest}.own.onnx", f.model), list(f.names)]
-            for f in common.forms
-        },
-    }
-    return place("common.json", (json.dumps(listed, separators=(",", ":")) + "\n").encode())
+def name_of(digest: str) -> str:
+    """Of the file of a segment."""
+    return f"shared={digest}.onnx"
 
 
 KIND = Kind("segments", SegmentsCode.words, CPU, _make)

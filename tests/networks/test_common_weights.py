@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flowc.codegen.kinds.segments import name_of, place_common
+from flowc.codegen.kinds.common_weights import place_common
+from flowc.codegen.kinds.segments import name_of
 from flowc.codegen.sources import Sources
 from flowc.model.application import Segments as Planned
 from flowc.networks.common_weights import parts_in_program
@@ -62,10 +63,12 @@ def written(parts: Sequence[Planned | None], folder: Path) -> list[Segments]:
     for part in parts:
         assert part is not None and part.common is not None
         segments = [
-            (sources.place("networks", f"/net/{name_of(s)}", s.model), s.reads, s.makes)
+            (sources.place("networks", f"/net/{name_of(s.digest)}", s.model), s.reads, s.makes)
             for s in part.segments
         ]
-        codes.append(Segments(segments, part.outputs, common=place_common(part.common, sources)))
+        names = {form.digest: name_of(form.digest) for form in part.common.forms}
+        common = place_common(part.common, names, sources)
+        codes.append(Segments(segments, part.outputs, common=common))
     for file, content in sources.plan.items():
         path = folder / file
         path.parent.mkdir(exist_ok=True)

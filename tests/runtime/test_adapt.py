@@ -3,7 +3,10 @@ is the tests' own."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from flowc.runtime import adapt
+from flowc.runtime import adapt, memory
+from flowc.runtime.reference import load_deployment
 from onnx import TensorProto, helper, numpy_helper
 
 from builds import HANGS, Write, store_profile
@@ -34,7 +38,7 @@ class Show:
     def close(self): np.save({{file!r}} + ".sums", self.sums)
 """
 TEXT = f"""
-type Image = float32[1, {CHANNELS}, {SIZE}, {SIZE}]
+type Image = float32[1, CHANNELS, {SIZE}, {SIZE}]
 task Source {{ out image: Image  python "t.py:Source" }}
 task Show {{ in y: Image  python "t.py:Show" }}
 network Net from "net.onnx" {{ in image from "x"  out y from "r{DEPTH}" }}
@@ -72,11 +76,11 @@ finally:
 """
 
 
-def _network(path: Path) -> None:
+def _network(path: Path, channels: int) -> None:
     rng = np.random.default_rng(0)
     nodes, weights = [], []
     for k in range(1, DEPTH + 1):
-        kernel = rng.normal(0, 0.07, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
+        kernel = rng.normal(0, 0.07, (channels, channels, 3, 3)).astype(np.float32)
         weights.append(numpy_helper.from_array(kernel, f"w{k}"))
         nodes.append(
             helper.make_node(
@@ -84,7 +88,7 @@ def _network(path: Path) -> None:
             )
         )
         nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
-    shape = [1, CHANNELS, SIZE, SIZE]
+    shape = [1, channels, SIZE, SIZE]
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", f"r{DEPTH}")]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
     onnx.save(
@@ -92,16 +96,33 @@ def _network(path: Path) -> None:
     )
 
 
-def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_path: Path) -> None:
+def built(write: Write, folder: Path, channels: int, code: str = "") -> Path:
+    """The program, whose stages take the same time as far as it knows."""
+    flow = write(TEXT.replace("CHANNELS", str(channels)), t_py=code or CODE.format(file=""))
+    _network(folder / "net.onnx", channels)
+    store_profile(flow, {"A.net.stage1": 2_000_000, "A.net.stage2": 2_000_000})
+    return flowc.build(flow, folder / "out").directory
+
+
+def made_elsewhere(build: Path) -> None:
+    """As if the program had been built with another ONNX Runtime: weights are not in common."""
+    listed = build / "networks" / "net=A.net.json"
+    document = json.loads(listed.read_text()) | {"onnxruntime": ["0", "1"]}
+    listed.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_no_frame_is_lost_while_the_cut_of_a_program_moves(
+    write: Write, tmp_path: Path, common: bool
+) -> None:
     """A core is loaded, later it is free again: the cut moves, and comes back; every frame is what
     it would be."""
     file = tmp_path / "frames.npy"
     frames = np.random.default_rng(3).standard_normal((7, 1, CHANNELS, SIZE, SIZE), np.float32)
     np.save(file, frames)
-    flow = write(TEXT, t_py=CODE.format(file=str(file)))
-    _network(tmp_path / "net.onnx")
-    store_profile(flow, {"A.net.stage1": 2_000_000, "A.net.stage2": 2_000_000})
-    build = flowc.build(flow, tmp_path / "out").directory
+    build = built(write, tmp_path, CHANNELS, CODE.format(file=str(file)))
+    if not common:
+        made_elsewhere(build)
     command = [sys.executable, "-c", DRIVER, str(build), str(FRAMES // 2)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert done.returncode == 0, done.stderr
@@ -114,6 +135,35 @@ def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_pat
     sums = [float(whole.run(None, {"x": x})[0].sum()) for x in frames]
     expected = [sums[left % 7] for left in reversed(range(FRAMES))]
     np.testing.assert_allclose(np.load(f"{file}.sums.npy"), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_all_cuts_have_one_copy_of_the_weights(write: Write, tmp_path: Path) -> None:
+    """Else each cut has a whole network of its own."""
+    if not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        pytest.skip("only glibc counts")
+    build = built(write, tmp_path, 64)
+    tasks = {t["name"]: t for t in load_deployment(str(build))["apps"][0]["tasks"]}
+    code = tasks["A.net.stage1"]["code"]
+    variants = [
+        adapt.Variant(v["layer"], v["front"], v["back"], v["work"]) for v in code["variants"]
+    ]
+    heap = []
+    for home in (build, tmp_path / "elsewhere"):
+        if home != build:
+            shutil.copytree(build, home)
+            made_elsewhere(home)
+        cut = adapt.Cut("A.net", variants, 0, common=code["common"])
+        gc.collect()
+        before = memory._heap()
+        sides = [adapt.Front(cut, ["x"]), adapt.Back(cut, [f"r{DEPTH}"])]
+        for side in sides:
+            side.open(str(home), [], [])
+            assert bool(side.layout) == (home != build)
+        gc.collect()
+        heap.append(memory._heap() - before)
+    whole = DEPTH * 64 * 64 * 9 * 4
+    saved = (len(variants) - 1) * whole
+    assert len(variants) > 3 and heap[1] - heap[0] > 0.95 * saved
 
 
 # -- the cut alone ---------------------------------------------------------------------------------
