@@ -15,8 +15,6 @@ from .types import TensorType
 MOST_BATCH = 1 << 16
 #: The count of an open end that takes requests in batches, which no text can write.
 REQUESTS = "requests of a batch"
-#: The ports between both sides of a network whose cut may move.
-CUT = "cut"
 
 Value = bool | int | Fraction | str
 
@@ -125,7 +123,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One side of a cut: an ONNX model with the tensors it reads and makes."""
+    """The model of a stage: ONNX with the tensors it reads and makes."""
 
     model: bytes = field(repr=False)
     inputs: tuple[str, ...]
@@ -134,28 +132,35 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A cut of a network after `layer`, selectable at run time; `work` of both sides is a ratio."""
+    """Cuts of a network after `layers`, selectable at run time, with the model of each stage;
+    `work` of the stages is a ratio."""
 
-    layer: str
-    front: Part
-    back: Part
-    work: tuple[float, float]
+    layers: tuple[str, ...]
+    parts: tuple[Part, ...]
+    work: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A network in two stages whose cut may move among `variants`; it starts with number `start`.
+    """A network in stages whose cuts may move among `variants`; they start with number `start`.
 
-    This is one side; `network` is the name of the whole. One token through the ports `CUT` stands
-    for all tensors that cross. `others` is the load per frame of other tasks on the processors of
-    both sides, in the unit of `work`.
+    This is one `stage`, counted from 0; `network` is the name of the whole. Between two stages one
+    token stands for all tensors that cross. `others` is the load per frame of other tasks on the
+    processors of each stage, in the unit of `work`; stages with equal `places` share a processor.
     """
 
     network: str
-    side: Literal["front", "back"]
+    stage: int
     variants: tuple[Variant, ...]
     start: int
-    others: tuple[float, float] = (0.0, 0.0)
+    others: tuple[float, ...]
+    places: tuple[int, ...]
+
+    def crosses(self, port: Port) -> bool:
+        """Does a port of this stage belong to a cut, not to the network?"""
+        if port.direction == "in":
+            return self.stage > 0
+        return self.stage < len(self.others) - 1
 
 
 @dataclass(frozen=True, slots=True)
