@@ -343,6 +343,143 @@ def _drawn(
     return rng.normal(0, 0.1, shape)
 
 
+# -- as papers count them --------------------------------------------------------------------------
+def _normalized(g: Graph, x: str, channels: int) -> str:
+    """A batch normalization, as a layer of its own."""
+    name = f"norm_{len(g.nodes)}"
+    values = [g.rng.uniform(0.5, 1.5, channels) for _ in range(4)]
+    names = [g.constant(f"{name}.{k}", value) for k, value in enumerate(values)]
+    return g.add("BatchNormalization", x, *names)
+
+
+def resnet18_norms() -> onnx.ModelProto:
+    """ResNet-18 with its normalizations, and a mean over the image that needs no Flatten."""
+    g = Graph("resnet18_norms", seed=2)
+
+    def conv(x: str, cin: int, cout: int, size: int, stride: int) -> str:
+        return _normalized(g, g.conv(x, cin, cout, size, stride), cout)
+
+    x, cin = g.pool(g.relu(conv("image", 3, 64, 7, 2))), 64
+    for cout, first_stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        for stride in (first_stride, 1):
+            y = conv(g.relu(conv(x, cin, cout, 3, stride)), cout, cout, 3, 1)
+            if stride != 1 or cin != cout:
+                x = conv(x, cin, cout, 1, stride)
+            x, cin = g.relu(g.add("Add", y, x)), cout
+    x = g.add("ReduceMean", x, axes=[2, 3], keepdims=0)
+    weight = g.constant("classifier.weight", he(g.rng, (1000, 512)))
+    bias = g.constant("classifier.bias", np.zeros(1000))
+    g.add("Gemm", x, weight, bias, out="logits", transB=1)
+    return g.model(logits=(1, 1000))
+
+
+def tiny_yolo_v2() -> onnx.ModelProto:
+    """Tiny YOLO v2 for VOC (Redmon and Farhadi 2017), with its normalizations."""
+    g = Graph("tiny_yolo_v2", seed=7, side=416)
+    scale, shift = g.constant("scale", np.array(1 / 255)), g.constant("shift", np.zeros((3, 1, 1)))
+    x, cin = g.add("Add", g.add("Mul", "image", scale), shift), 3
+    for k, cout in enumerate((16, 32, 64, 128, 256, 512, 1024, 1024)):
+        x = g.add("LeakyRelu", _normalized(g, g.conv(x, cin, cout, 3), cout), alpha=0.1)
+        if k < 6:
+            x = g.pool(x, 2, 2 if k < 5 else 1)
+        cin = cout
+    g.conv(x, cin, 125)
+    g.nodes[-1].output[0] = "grid"
+    return g.model(grid=(1, 125, 13, 13))
+
+
+def googlenet() -> onnx.ModelProto:
+    """GoogLeNet (Szegedy et al. 2015) as Caffe has it: its pools round up, to 56, 28, 14 and 7 rows
+    (those of `light_inception_v1` round down)."""
+    g = Graph("googlenet", seed=8)
+
+    def conv(x: str, cin: int, cout: int, size: int = 1, stride: int = 1) -> str:
+        return g.relu(g.conv(x, cin, cout, size, stride))
+
+    def pool(x: str, stride: int = 2) -> str:
+        pads = [1 if stride == 1 else 0] * 4
+        return g.add(
+            "MaxPool", x, kernel_shape=[3] * 2, strides=[stride] * 2, pads=pads, ceil_mode=1
+        )
+
+    def inception(
+        x: str, cin: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int
+    ) -> str:
+        parts = [
+            conv(x, cin, one),
+            conv(conv(x, cin, three[0]), *three, 3),
+            conv(conv(x, cin, five[0]), *five, 5),
+            conv(pool(x, 1), cin, pooled),
+        ]
+        return g.add("Concat", *parts, axis=1)
+
+    x = g.add("LRN", pool(conv("image", 3, 64, 7, 2)), size=5)
+    x = pool(g.add("LRN", conv(conv(x, 64, 64), 64, 192, 3), size=5))
+    x = inception(x, 192, 64, (96, 128), (16, 32), 32)
+    x = pool(inception(x, 256, 128, (128, 192), (32, 96), 64))
+    x = inception(x, 480, 192, (96, 208), (16, 48), 64)
+    x = inception(x, 512, 160, (112, 224), (24, 64), 64)
+    x = inception(x, 512, 128, (128, 256), (24, 64), 64)
+    x = inception(x, 512, 112, (144, 288), (32, 64), 64)
+    x = pool(inception(x, 528, 256, (160, 320), (32, 128), 128))
+    x = inception(x, 832, 256, (160, 320), (32, 128), 128)
+    x = inception(x, 832, 384, (192, 384), (48, 128), 128)
+    x = g.add("Dropout", g.add("GlobalAveragePool", x))
+    weight = g.constant("classifier.weight", he(g.rng, (1000, 1024)))
+    bias = g.constant("classifier.bias", np.zeros(1000))
+    x = g.add("Gemm", g.add("Flatten", x), weight, bias, transB=1)
+    g.add("Softmax", x, out="logits")
+    return g.model(logits=(1, 1000))
+
+
+def mobilenet_v1(width: float = 1.0) -> onnx.ModelProto:
+    """MobileNet V1 (Howard et al. 2017)."""
+    g = Graph("mobilenet_v1", seed=9)
+
+    def channels(count: int) -> int:
+        return int(count * width)
+
+    x, cin = g.relu(g.conv("image", 3, channels(32), 3, 2)), channels(32)
+    for count, stride in (
+        (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2),
+        (1024, 1),
+    ):  # fmt: skip
+        x = g.relu(g.conv(x, cin, cin, 3, stride, group=cin))
+        x, cin = g.relu(g.conv(x, cin, channels(count))), channels(count)
+    return g.classify(x, cin)
+
+
+def efficientnet_b0() -> onnx.ModelProto:
+    """EfficientNet B0 (Tan and Le 2019)."""
+    g = Graph("efficientnet_b0", seed=10)
+
+    def swish(x: str) -> str:
+        return g.add("Mul", x, g.add("Sigmoid", x))
+
+    def excited(x: str, channels: int, narrow: int) -> str:
+        y = swish(g.conv(g.add("GlobalAveragePool", x), channels, narrow))
+        return g.add("Mul", x, g.add("Sigmoid", g.conv(y, narrow, channels)))
+
+    x, cin = swish(g.conv("image", 3, 32, 3, 2)), 32
+    blocks = [
+        (1, 3, 16, 1, 1),
+        (6, 3, 24, 2, 2),
+        (6, 5, 40, 2, 2),
+        (6, 3, 80, 3, 2),
+        (6, 5, 112, 3, 1),
+        (6, 5, 192, 4, 2),
+        (6, 3, 320, 1, 1),
+    ]
+    for expansion, size, cout, repeats, first_stride in blocks:
+        for stride in [first_stride] + [1] * (repeats - 1):
+            wide = cin * expansion
+            y = x if expansion == 1 else swish(g.conv(x, cin, wide))
+            y = swish(g.conv(y, wide, wide, size, stride, group=wide))
+            y = g.conv(excited(y, wide, cin // 4), wide, cout)
+            x, cin = g.add("Add", x, y) if stride == 1 and cin == cout else y, cout
+    return g.classify(swish(g.conv(x, cin, 1280)), 1280)
+
+
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "mobilenet": mobilenet,
     "resnet18": resnet18,
@@ -374,13 +511,24 @@ LARGE: dict[str, Callable[[], onnx.ModelProto]] = {
 }
 
 
+#: Those of published tables, with the layers that the tables count.
+PUBLISHED: dict[str, Callable[[], onnx.ModelProto]] = {
+    "resnet18_norms": resnet18_norms,
+    "tiny_yolo_v2": tiny_yolo_v2,
+    "googlenet": googlenet,
+    "mobilenet_v1": mobilenet_v1,
+    "mobilenet_v1_quarter": partial(mobilenet_v1, 0.25),
+    "efficientnet_b0": efficientnet_b0,
+}
+
+
 def write(folder: Path, names: Iterable[str] = NETWORKS) -> dict[str, Path]:
     """Write networks as NAME.onnx unless they are there already; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {name: folder / f"{name}.onnx" for name in names}
     for name, path in paths.items():
         if not path.is_file():
-            path.write_bytes((NETWORKS | LARGE)[name]().SerializeToString())
+            path.write_bytes((NETWORKS | LARGE | PUBLISHED)[name]().SerializeToString())
     return paths
 
 

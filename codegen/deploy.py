@@ -12,7 +12,7 @@ from pathlib import Path
 from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import batches
 from ..analysis.dataflow.workers import capacity, tokens_asked_for, workers_of
-from ..model.application import CUT, Application, Channel, Port, Task
+from ..model.application import Application, Channel, Port, Task
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
@@ -313,7 +313,8 @@ def _exact(time: Fraction | None) -> str | None:
 
 def _port(port: Port, task: Task) -> DeployedPort:
     assert port.type is not None
-    if task.network is not None and task.network.moving is not None and port.name == CUT:
+    moving = None if task.network is None else task.network.moving
+    if moving is not None and moving.crosses(port):
         return DeployedPort(port.name, "object", (), port.rates, port.stacked)
     type_, given = port.type, (port.rates, port.stacked, port.window, port.count)
     return DeployedPort(port.name, type_.dtype, type_.shape, *given, type_.bounded)

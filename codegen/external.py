@@ -198,9 +198,9 @@ def _stage(task: str, network: Network, place: Placement | None, sources: Source
     threads = place.threads if place is not None else 1
     path = Path(network.path)
     if network.moving is not None:
-        # Another cut gains nothing if one side waits for the other: the pinned one stays.
+        # Other cuts gain nothing if one stage waits for the other: the pinned ones stay.
         variant = network.moving.variants[network.moving.start]
-        part = variant.front if network.moving.side == "front" else variant.back
+        part = variant.parts[network.moving.stage]
         own = path.with_name(re.sub(r"\[(\d+)\]", r"-\1", f"{path.stem}={task}{path.suffix}"))
         return ExternalStage(
             task,

@@ -203,7 +203,7 @@ def _task(task: DeployedTask, task_ids: Identifiers) -> dict[str, Any]:
 
 
 def _cuts(app: DeployedApp, task_ids: Identifiers) -> list[dict[str, Any]]:
-    """The cuts that move at run time, each defined before the two tasks that share it."""
+    """The cuts that move at run time, defined before the tasks that share them."""
     return [
         {
             "id": t.code.cut_id(task_ids),
@@ -211,7 +211,8 @@ def _cuts(app: DeployedApp, task_ids: Identifiers) -> list[dict[str, Any]]:
             "variants": t.code.variant_texts(),
             "start": t.code.start,
             "others": t.code.others,
+            "options": t.code.options_text(),
         }
         for t in app.tasks
-        if isinstance(t.code, MovingCode) and t.code.side == "front"
+        if isinstance(t.code, MovingCode) and t.code.stage == 0
     ]

@@ -15,8 +15,6 @@ from .types import TensorType
 MOST_BATCH = 1 << 16
 #: The count of an open end that takes requests in batches, which no text can write.
 REQUESTS = "requests of a batch"
-#: The ports between both sides of a network whose cut may move.
-CUT = "cut"
 
 Value = bool | int | Fraction | str
 
@@ -125,7 +123,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One side of a cut: an ONNX model with the tensors it reads and makes."""
+    """The model of a stage: ONNX with the tensors it reads and makes."""
 
     model: bytes = field(repr=False)
     inputs: tuple[str, ...]
@@ -134,28 +132,35 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A cut of a network after `layer`, selectable at run time; `work` of both sides is a ratio."""
+    """Cuts of a network after `layers`, selectable at run time, with the model of each stage;
+    `work` of the stages is a ratio."""
 
-    layer: str
-    front: Part
-    back: Part
-    work: tuple[float, float]
+    layers: tuple[str, ...]
+    parts: tuple[Part, ...]
+    work: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """A network in two stages whose cut may move among `variants`; it starts with number `start`.
+    """A network in stages whose cuts may move among `variants`; they start with number `start`.
 
-    This is one side; `network` is the name of the whole. One token through the ports `CUT` stands
-    for all tensors that cross. `others` is the load per frame of other tasks on the processors of
-    both sides, in the unit of `work`.
+    This is one `stage`, counted from 0; `network` is the name of the whole. Between two stages one
+    token stands for all tensors that cross. `others` is the load per frame of other tasks on the
+    processors of each stage, in the unit of `work`; stages with equal `places` share a processor.
     """
 
     network: str
-    side: Literal["front", "back"]
+    stage: int
     variants: tuple[Variant, ...]
     start: int
-    others: tuple[float, float] = (0.0, 0.0)
+    others: tuple[float, ...]
+    places: tuple[int, ...]
+
+    def crosses(self, port: Port) -> bool:
+        """Does a port of this stage belong to a cut, not to the network?"""
+        if port.direction == "in":
+            return self.stage > 0
+        return self.stage < len(self.others) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +179,48 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnForm:
+    """ONNX Runtime's own graph of the model with a `digest`, which takes the common weights with
+    these `names` from their file. `weights` are the bytes that it keeps itself."""
+
+    digest: str
+    model: bytes = field(repr=False)
+    names: tuple[str, ...]
+    weights: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommonWeights:
+    """Weights that several models of a program need, in one copy, which is to lie in a `file`.
+
+    `tensors` are names, types, shapes and first bytes in the `content`. All of it holds where ONNX
+    Runtime has this version and such a `block`, which the model `probe` shows.
+    """
+
+    file: str
+    content: bytes = field(repr=False)
+    tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]
+    forms: tuple[OwnForm, ...]
+    probe: bytes = field(repr=False)
+    block: int
+    onnxruntime: tuple[str, ...]
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the common weights."""
+        return len(self.content)
+
+
+@dataclass(frozen=True, slots=True)
 class Segments:
-    """A network in segments, in order; `outputs` are the numbers of its results, in port order."""
+    """A network in segments, in order; `outputs` are the numbers of its results, in port order.
+
+    `common` are weights that some of them have in common with other places of the program.
+    """
 
     segments: tuple[Segment, ...]
     outputs: tuple[int, ...]
+    common: CommonWeights | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,15 @@ def shared_parts(wholes: Sequence[WholeNetwork], worth: int = WORTH) -> tuple[Se
         shared.append((group, _model_of(graphs[min(group.members)], group.hashes, wanted)))
     parts = []
     for number, graph in enumerate(graphs):
-        parts.append(_parts(graph, [s for s in shared if number in s[0].members]))
+        own = [s for s in shared if number in s[0].members]
+        parts.append(_parts(graph, own) if own else None)
     return tuple(parts)
+
+
+def in_one_segment(number: int, whole: WholeNetwork) -> Segments | None:
+    """A network as one segment, without what its outputs do not need; None for one that is too
+    large. `number` tells networks apart that draw random numbers."""
+    return _parts(_Graph(number, whole), [])
 
 
 def saved(wholes: Sequence[WholeNetwork], parts: Sequence[Segments | None]) -> Saved:
@@ -71,10 +78,13 @@ def saved(wholes: Sequence[WholeNetwork], parts: Sequence[Segments | None]) -> S
         total = sum(graph.weights.values())
         separate += total
         distinct |= graph.weights
-        if own is not None and own.segments:
-            built |= {s.digest: s.weights for s in own.segments}
-        else:
+        if own is None:
             built[f"whole {number}"] = total
+            continue
+        built |= {s.digest: s.weights for s in own.segments}
+        if own.common is not None:
+            built |= {form.digest: form.weights for form in own.common.forms}
+            built["common"] = own.common.weights
     return Saved(separate, sum(distinct.values()), sum(built.values()))
 
 
@@ -86,10 +96,11 @@ def tensor_digest(tensor: Any) -> str:
     array = numpy_helper.to_array(tensor)
     # texts are pointers to numpy
     content = repr(array.tolist()) if array.dtype == object else array.tobytes()
-    return _digest("tensor", str(tensor.data_type), str(tuple(tensor.dims)), content)
+    return digest_of("tensor", str(tensor.data_type), str(tuple(tensor.dims)), content)
 
 
-def _digest(*parts: str | bytes) -> str:
+def digest_of(*parts: str | bytes) -> str:
+    """One of several parts, which cannot run into each other."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -117,7 +128,7 @@ class _Graph:
         self.weights = {self.value[name]: bytes_of(w) for name, w in weights.items()}
         kinds = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
         for k, (name, shape) in enumerate(whole.inputs):
-            self.value[name] = _digest("input", str(k), str(kinds[name]), str(shape))
+            self.value[name] = digest_of("input", str(k), str(kinds[name]), str(shape))
         self.hash: list[str] = []
         self.model = self._canonical(model, nodes)
         self.outputs = [self.value.get(name, "") for name in whole.outputs]
@@ -134,7 +145,7 @@ class _Graph:
         kept, seen = [], set[str]()
         for node in nodes:
             made = self._node(node, opsets)
-            values = [_digest(made, str(k)) for k in range(len(node.output))]
+            values = [digest_of(made, str(k)) for k in range(len(node.output))]
             self.value |= {t: v for t, v in zip(node.output, values, strict=True) if t}
             if made in seen:
                 continue
@@ -156,11 +167,11 @@ class _Graph:
         domain = node.domain or "ai.onnx"
         reads = [self.value.get(t) if t else "-" for t in node.input]
         if domain != "ai.onnx" or None in reads or not _is_function(node):
-            return _digest("own", str(self._number), *node.output)
+            return digest_of("own", str(self._number), *node.output)
         attributes = []
         for attribute in sorted(node.attribute, key=lambda a: str(a.name)):
             attributes += [attribute.name, _attribute_text(attribute)]
-        return _digest(
+        return digest_of(
             "node", node.op_type, str(opsets.get(domain, 0)), *attributes, "reads", *map(str, reads)
         )
 
@@ -324,8 +335,6 @@ def _model_of(graph: _Graph, hashes: Collection[str], wanted: Collection[str]) -
 def _parts(graph: _Graph, shared: Sequence[tuple[_Group, _Model]]) -> Segments | None:
     """The segments of a network: those that it shares, the one of most networks first, and what is
     left."""
-    if not shared:
-        return None
     models = [model for _, model in shared]
     rest = set(graph.hash).difference(*(group.hashes for group, _ in shared))
     if rest:

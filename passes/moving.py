@@ -1,19 +1,20 @@
-"""A network in two stages whose cut may move at run time: the word `adapt` on its pin.
+"""A network in stages whose cuts may move at run time: the word `adapt` on its pin.
 
-In: a task and its pin. Out: two tasks, front and back, with the models of several cuts: the pinned
-one and its neighbors, a step of work apart. One channel between them carries all crossing tensors.
+In: a task and its pin. Out: a task for each stage, with the models of several choices of cuts: the
+pinned ones and their neighbors, a step of work apart. One channel between two stages carries all
+tensors that cross.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise, product
 from pathlib import Path
 
 from ..model.application import (
-    CUT,
     Application,
     Channel,
     Moving,
@@ -29,71 +30,87 @@ from ..networks.onnx.cuts import LayerChain, read_chain, size
 from ..networks.onnx.split import Stage, split
 from .stages import ending_at
 
-#: Neighbors on each side of the pinned cut, and how much of the work lies between two of them.
-NEIGHBORS, STEP = 3, 0.08
+#: By the number of stages, neighbors on each side of each pinned cut, so that there are a few dozen
+#: choices at most; and how much of the work lies between two of them.
+NEIGHBORS, STEP = {2: 3, 3: 2, 4: 1}, 0.08
 
 
-def moving(app: Application, task: Task, network: Network, layer: str) -> Application:
-    """The app with the network of a task in two stages, cut after `layer` at first.
+def moving(app: Application, task: Task, network: Network, layers: tuple[str, ...]) -> Application:
+    """The app with the network of a task in stages, cut after `layers` at first.
 
     Raises SplitError and NetworkError.
     """
     path = Path(network.path)
     fixed = network.shapes
     chain = read_chain(path, fixed)
-    split(path, fixed, 1, (layer,))  # raises the fault of the layer
-    variants, start, largest = _variants(path, fixed, chain, layer)
+    split(path, fixed, 1, layers)  # raises the fault of a layer
+    variants, start, largest = _variants(path, fixed, chain, layers)
     digest = hashlib.sha256(
-        repr((network.content_hash, [v.layer for v in variants], start)).encode()
+        repr((network.content_hash, [v.layers for v in variants], start)).encode()
     ).hexdigest()
     kind = TensorType("uint8", (largest,))
-    front = replace(
-        task,
-        name=f"{task.name}.stage1",
-        outputs=(Port(CUT, "out", kind, (1,), False, task.span),),
-        network=replace(
+    last = len(layers)
+    stages = []
+    for k in range(last + 1):
+        before = Port(_name(k), "in", kind, (1,), False, task.span)
+        after = Port(_name(k + 1), "out", kind, (1,), False, task.span)
+        made = replace(
             network,
-            outputs=(),
+            inputs=() if k else network.inputs,
+            outputs=network.outputs if k == last else (),
             content_hash=digest,
-            moving=Moving(task.name, "front", variants, start),
-        ),
-    )
-    back = replace(
-        task,
-        name=f"{task.name}.stage2",
-        inputs=(Port(CUT, "in", kind, (1,), False, task.span),),
-        network=replace(
-            network,
-            inputs=(),
-            content_hash=digest,
-            moving=Moving(task.name, "back", variants, start),
-        ),
-    )
-    return _wired(app, task, front, back)
+            moving=Moving(
+                task.name, k, variants, start, (0.0,) * (last + 1), tuple(range(last + 1))
+            ),
+        )
+        stages.append(
+            replace(
+                task,
+                name=f"{task.name}.stage{k + 1}",
+                inputs=(before,) if k else task.inputs,
+                outputs=task.outputs if k == last else (after,),
+                network=made,
+            )
+        )
+    return _wired(app, task, stages)
+
+
+def _name(cut: int) -> str:
+    """Of the ports of a cut, counted from 1."""
+    return "cut" if cut == 1 else f"cut{cut}"
 
 
 def _variants(
-    path: Path, fixed: dict[str, tuple[int, ...]], chain: LayerChain, layer: str
+    path: Path, fixed: dict[str, tuple[int, ...]], chain: LayerChain, layers: tuple[str, ...]
 ) -> tuple[tuple[Variant, ...], int, int]:
-    """The models of all cuts, the number of the pinned one, and the most bytes that cross."""
+    """The models of all choices of cuts, the number of the pinned one, and the most bytes that
+    cross."""
     names = [x.name for x in chain.layers]
     done = list(accumulate(x.macs for x in chain.layers))
     whole = done[-1] or 1
     cuts = {c.after: c.bytes for c in chain.cuts() if not chain.fused(c.after)}
-    pinned = names.index(layer)
-    wanted = [done[pinned] / whole + k * STEP for k in range(-NEIGHBORS, NEIGHBORS + 1)]
-    near = {pinned}
-    for share in wanted:
-        if 0 < share < 1 and cuts:
-            near.add(min(cuts, key=lambda c: abs(done[c] / whole - share)))
-    chosen = sorted(near)
+    pinned = tuple(names.index(layer) for layer in layers)
+    reach = NEIGHBORS[len(layers) + 1]
+    near = []
+    for place in pinned:
+        wanted = [done[place] / whole + k * STEP for k in range(-reach, reach + 1)]
+        own = {place}
+        for share in wanted:
+            if 0 < share < 1 and cuts:
+                own.add(min(cuts, key=lambda c: abs(done[c] / whole - share)))
+        near.append(sorted(own))
+    chosen = [c for c in product(*near) if all(a < b for a, b in pairwise(c))]
+    parts: dict[Part, Part] = {}
     variants = []
-    for cut in chosen:
-        front, back = split(path, fixed, 1, (names[cut],))
-        work = float(done[cut]), float(whole - done[cut])
-        variants.append(Variant(names[cut], _part(front), _part(back), work))
-    own = sum(size(chain.tensors[t]) for t in chain.inputs)
-    largest = max(cuts.get(c, 0) for c in chosen) + own
+    for choice in chosen:
+        stages = split(path, fixed, 1, tuple(names[c] for c in choice))
+        ends = [0, *(done[c] for c in choice), whole]
+        work = tuple(float(b - a) for a, b in pairwise(ends))
+        own_parts = [_part(stage) for stage in stages]
+        models = tuple(parts.setdefault(part, part) for part in own_parts)
+        variants.append(Variant(tuple(names[c] for c in choice), models, work))
+    inputs = sum(size(chain.tensors[t]) for t in chain.inputs)
+    largest = max(sum(cuts.get(c, 0) for c in choice) for choice in chosen) + inputs
     return tuple(variants), chosen.index(pinned), largest
 
 
@@ -105,18 +122,21 @@ def _part(stage: Stage) -> Part:
     )
 
 
-def _wired(app: Application, task: Task, front: Task, back: Task) -> Application:
+def _wired(app: Application, task: Task, stages: Sequence[Task]) -> Application:
+    first, last = stages[0], stages[-1]
     channels = []
     for c in app.channels:
-        source = back.name if c.source == task.name else c.source
-        reader = front.name if c.destination == task.name else c.destination
+        source = last.name if c.source == task.name else c.source
+        reader = first.name if c.destination == task.name else c.destination
         own_name = f"{source}.{c.source_port}->{reader}.{c.destination_port}"
         channels.append(replace(c, name=own_name, source=source, destination=reader))
-    name = f"{front.name}.{CUT}->{back.name}.{CUT}"
-    channels.append(Channel(name, front.name, CUT, back.name, CUT, 0, (), task.span))
+    for number, (before, after) in enumerate(pairwise(stages), 1):
+        cut = _name(number)
+        name = f"{before.name}.{cut}->{after.name}.{cut}"
+        channels.append(Channel(name, before.name, cut, after.name, cut, 0, (), task.span))
     at = app.tasks.index(task)
-    tasks = (*app.tasks[:at], front, back, *app.tasks[at + 1 :])
-    return replace(app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, back))
+    tasks = (*app.tasks[:at], *stages, *app.tasks[at + 1 :])
+    return replace(app, tasks=tasks, channels=tuple(channels), paths=ending_at(app, task, last))
 
 
 def calibrated(app: Application, mapping: Mapping, times: MappingABC[str, float]) -> Application:
@@ -132,29 +152,29 @@ def calibrated(app: Application, mapping: Mapping, times: MappingABC[str, float]
 
 
 def _calibrated(moving: Moving, mapping: Mapping, times: MappingABC[str, float]) -> Moving:
-    """Unchanged where the time of a side is not known."""
-    sides = f"{moving.network}.stage1", f"{moving.network}.stage2"
-    if not all(times.get(side) for side in sides):
+    """Times unchanged where that of a stage is not known."""
+    stages = [f"{moving.network}.stage{k}" for k in range(1, len(moving.others) + 1)]
+    processors = [mapping.of(stage) for stage in stages]
+    moving = replace(moving, places=tuple(processors.index(own) for own in processors))
+    if not all(times.get(stage) for stage in stages):
         return moving
-    front, back = moving.variants[moving.start].work
-    front_ns = times[sides[0]] / front if front else 1.0
-    back_ns = times[sides[1]] / back if back else 1.0
+    planned = moving.variants[moving.start].work
+    unit = [times[stage] / w if w else 1.0 for stage, w in zip(stages, planned, strict=True)]
     variants = []
     for variant in moving.variants:
-        work = variant.work[0] * front_ns, variant.work[1] * back_ns
+        work = tuple(w * ns for w, ns in zip(variant.work, unit, strict=True))
         variants.append(replace(variant, work=work))
-    busy_front = _other_load(sides[0], sides, mapping, times)
-    busy_back = _other_load(sides[1], sides, mapping, times)
-    return replace(moving, variants=tuple(variants), others=(busy_front, busy_back))
+    others = tuple(_other_load(stage, stages, mapping, times) for stage in stages)
+    return replace(moving, variants=tuple(variants), others=others)
 
 
 def _other_load(
-    side: str, sides: tuple[str, str], mapping: Mapping, times: MappingABC[str, float]
+    stage: str, stages: Sequence[str], mapping: Mapping, times: MappingABC[str, float]
 ) -> float:
-    """What tasks other than both sides take on the processors of one side."""
-    processors = set(mapping.of(side))
+    """What tasks other than these stages take on the processors of one of them."""
+    processors = set(mapping.of(stage))
     return sum(
         times.get(p.task, 0.0) / len(p.processors)
         for p in mapping.placements
-        if p.task not in sides and processors & set(p.processors)
+        if p.task not in stages and processors & set(p.processors)
     )

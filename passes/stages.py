@@ -23,6 +23,9 @@ from ..model.types import TensorType
 from .precision import Precision
 from .staged import BUILD_ONLY, Staged
 
+#: How many stages a network may have whose cuts move.
+MOVING = range(2, 5)
+
 if TYPE_CHECKING:
     from ..networks.onnx.interface import Border
     from ..networks.onnx.split import SplitError, Stage, StageInput
@@ -64,7 +67,7 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
         if isinstance(cut, Diagnostic):
             faults.append(cut)
             kept.append(pin)
-        elif pin.wcet_ns is not None or (pin.adapt and len(pin.stages) != 2):
+        elif pin.wcet_ns is not None or (pin.adapt and len(pin.stages) not in MOVING):
             kept.append(pin)  # refused by targets/pins.py
         else:
             changed[app.name] = _with_cut(app, cut, pin)
@@ -104,7 +107,8 @@ def _with_cut(app: Application, cut: _Cut, pin: Pin) -> Application:
         return _replaced(app, cut)
     from .moving import moving
 
-    return moving(app, cut.task, cut.network, pin.stages[0].until or "")
+    layers = tuple(stage.until or "" for stage in pin.stages[:-1])
+    return moving(app, cut.task, cut.network, layers)
 
 
 def _pins_of_stages(pin: Pin) -> Iterator[Pin]:

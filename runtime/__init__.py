@@ -15,7 +15,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _NAMES = {
-    "adapt": ("Back", "Cut", "Front", "Variant"),
+    "adapt": ("Cut", "Stage", "Variant"),
     "age": ("Age", "Reaction"),
     "bands": ("Bands",),
     "channel": ("Channel",),

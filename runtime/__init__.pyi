@@ -1,8 +1,7 @@
 """What type checkers see of the names in `__init__.py`."""
 
-from .adapt import Back as Back
 from .adapt import Cut as Cut
-from .adapt import Front as Front
+from .adapt import Stage as Stage
 from .adapt import Variant as Variant
 from .age import Age as Age
 from .bands import Bands as Bands

@@ -1,23 +1,22 @@
-"""A network in two stages whose cut moves at run time, among cuts that are loaded already.
+"""A network in stages whose cuts move at run time, among choices of cuts that are loaded already.
 
-Every frame carries the number of its cut from the front to the back, so that frames neither get
-lost nor change their order when the cut moves. How long both sides take is measured all the time;
-when another cut would balance them clearly better (another program takes a core), it is used from
-the next frame on.
+Every frame carries the number of its choice from stage to stage, so that frames neither get lost
+nor change their order when a cut moves. How long all stages take is measured all the time; when
+other cuts would balance them clearly better (another program takes a core), they are used from the
+next frame on.
 """
 
 from __future__ import annotations
 
-import abc
-import os
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .code import Code, session
+from .code import Code
 from .memory import LoadedSession, Rehearsal
+from .own_graph import APART, opened
 from .tokens import Port
 
 #: Frames and seconds that are looked at before the cut may move.
@@ -30,26 +29,27 @@ PAUSE = (2, 32)
 
 
 class Variant:
-    """One cut, after `layer`: the files of both sides with the tensors that they read and make.
+    """A choice of cuts, after `layers`: for each stage the file with the tensors that it reads and
+    makes.
 
-    `work` is what front and back take, in any unit: ratios count.
+    `work` is what the stages take, in any unit: ratios count.
     """
 
     def __init__(
         self,
-        layer: str,
-        front: Tuple[str, Sequence[str], Sequence[str]],
-        back: Tuple[str, Sequence[str], Sequence[str]],
-        work: Tuple[float, float],
+        layers: Sequence[str],
+        parts: Sequence[Tuple[str, Sequence[str], Sequence[str]]],
+        work: Sequence[float],
     ) -> None:
-        self.layer, self.front, self.back, self.work = layer, front, back, work
+        self.layers, self.parts, self.work = list(layers), list(parts), list(work)
 
 
 class Cut:
-    """Where a network is cut now, and what is known of both sides.
+    """Where a network is cut now, and what is known of its stages.
 
-    `others` is the work of the other tasks on the processors of both sides, in the unit of the
-    variants.
+    `others` is the work of the other tasks on the processors of each stage, in the unit of the
+    variants. Stages with equal `places` share a processor (empty: none do). `common` is the file
+    that lists the weights that all variants have in common.
     """
 
     def __init__(
@@ -57,43 +57,49 @@ class Cut:
         name: str,
         variants: Sequence[Variant],
         start: int,
-        others: Tuple[float, float] = (0.0, 0.0),
+        others: Sequence[float] = (),
+        places: Sequence[int] = (),
+        common: str = "",
     ) -> None:
-        self.name, self.variants, self.others = name, list(variants), others
+        self.name, self.variants = name, list(variants)
+        self.common = common
+        #: The number of the last stage.
+        self.last = len(self.variants[0].work) - 1
+        self.others = list(others) or [0.0] * (self.last + 1)
+        self.places = list(places) or list(range(self.last + 1))
         self.current = start
         self.moves = 0
         self.paced = False
         self.say: Callable[[str], None] = lambda text: None
         self._lock = threading.Lock()
-        self._spent: Tuple[List[int], List[int]] = ([], [])
+        self._spent: List[List[int]] = [[] for _ in self.others]
         self._since = 0
         self._trial: Optional[Tuple[int, float]] = None
         self._pause = self._wait = 0
 
-    def beside(self, variant: int) -> float:
-        """How much of the time of a back the other tasks on its processor take."""
-        work = self.variants[variant].work[1]
-        return self.others[1] / work if work else 0.0
+    def beside(self, stage: int, variant: int) -> float:
+        """How much of the time of a stage the other tasks on its processor take."""
+        work = self.variants[variant].work[stage]
+        return self.others[stage] / work if work else 0.0
 
-    def took(self, side: int, variant: int, ns: int) -> None:
-        """The front (0) or the back (1) has worked on a frame; maybe the cut moves."""
+    def took(self, stage: int, variant: int, ns: int) -> None:
+        """A stage has worked on a frame; maybe cuts move."""
         with self._lock:
             if variant != self.current:
                 return
             now = time.perf_counter_ns()
-            if side == 1 and not self._spent[1]:
+            if stage == self.last and not self._spent[stage]:
                 self._since = now
-            self._spent[side].append(ns)
+            self._spent[stage].append(ns)
             count = min(len(s) for s in self._spent)
-            if side == 1 and count > WINDOW and now - self._since > SECONDS * 1e9:
-                self._consider((now - self._since) / (len(self._spent[1]) - 1))
-                self._spent = ([], [])
+            if stage == self.last and count > WINDOW and now - self._since > SECONDS * 1e9:
+                self._consider((now - self._since) / (len(self._spent[stage]) - 1))
+                self._spent = [[] for _ in self.others]
 
     def _consider(self, period: float) -> None:
-        """Go back if the last move was none, else move if another cut promises to be clearly
-        better.
+        """Go back if the last move was none, else move if other cuts promise to be clearly better.
 
-        Each side is slower than planned by some factor, which holds for all that its processor
+        Each stage is slower than planned by some factor, which holds for all that its processor
         does. Means, not medians: a core that is shared gives some frames all of its time and others
         none.
         """
@@ -107,7 +113,8 @@ class Cut:
                 return
             self.moves += 1
             self._pause = 0
-            self.say("the cut of %s moved to `%s`" % (self.name, self.variants[self.current].layer))
+            layers = ", ".join("`%s`" % name for name in self.variants[self.current].layers)
+            self.say("the cut of %s moved to %s" % (self.name, layers))
         if self._wait:
             self._wait -= 1
             return
@@ -115,7 +122,13 @@ class Cut:
         slow = [sum(s) / len(s) / w if w else 1.0 for s, w in zip(self._spent, work)]
 
         def load(variant: Variant) -> float:
-            return max(f * (w + o) for f, w, o in zip(slow, variant.work, self.others))
+            """Of the busiest processor."""
+            own = [0.0] * len(slow)
+            others = [0.0] * len(slow)
+            for place, f, w, o in zip(self.places, slow, variant.work, self.others):
+                own[place] += f * w
+                others[place] = max(others[place], f * o)
+            return max(a + b for a, b in zip(own, others))
 
         best = min(range(len(self.variants)), key=lambda k: load(self.variants[k]))
         if load(self.variants[best]) < CLEARLY * load(self.variants[self.current]):
@@ -124,98 +137,77 @@ class Cut:
 
 
 class _Frame:
-    """What goes from the front to the back: the number of the cut, tensors by name, and since
-    when."""
+    """What goes from stage to stage: the number of the variant, tensors by name, and since when."""
 
     def __init__(self, variant: int, tensors: Dict[str, np.ndarray]) -> None:
         self.variant, self.tensors = variant, tensors
         self.ready = time.perf_counter_ns()
 
 
-class _Side(Code):
+class Stage(Code):
+    """The layers between two cuts; `tensors` are those of its ports that belong to the network."""
+
     exact = False
-
-    def __init__(self, cut: Cut) -> None:
-        self.cut = cut
-        self._parts: List[LoadedSession] = []
-
-    def _load(self, home: str, files: Sequence[str]) -> None:
-        self._parts = [
-            LoadedSession(session(os.path.realpath(os.path.join(home, f)), 1, False)) for f in files
-        ]
-
-    def rehearsals(self) -> List[Rehearsal]:
-        blocks = self._by_size()
-        return [run for k, part in enumerate(self._parts) for run in part.rehearsals(blocks[k])]
-
-    @abc.abstractmethod
-    def _by_size(self) -> List[int]:
-        """Numbers that grow with the layers of a part, whose bytes are not counted."""
-
-
-class Front(_Side):
-    """The layers up to the cut; `inputs` are the tensors of its input ports."""
-
     has_weights = True
 
-    def __init__(self, cut: Cut, inputs: Sequence[str]) -> None:
-        _Side.__init__(self, cut)
-        self._inputs = list(inputs)
+    def __init__(self, cut: Cut, number: int, tensors: Sequence[str]) -> None:
+        self.cut, self.number = cut, number
+        self._tensors = list(tensors)
+        #: After `open`: why each variant has weights of its own; empty where they are in common.
+        self.apart = ""
+        #: By variant.
+        self._parts: List[LoadedSession] = []
+        self._ended = 0
 
     def meet(self, task: Any, run: Any) -> None:
         self.cut.say = run.say
         self.cut.paced = task.app.period is not None and not run.full_speed
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        self._load(home, [v.front[0] for v in self.cut.variants])
+        files = [v.parts[self.number][0] for v in self.cut.variants]
+        once = list(dict.fromkeys(files))
+        sessions, self.apart = opened(home, once, self.cut.common)
+        loaded = {file: LoadedSession(made) for file, made in zip(once, sessions)}
+        self._parts = [loaded[file] for file in files]
 
-    def _by_size(self) -> List[int]:
-        return list(range(len(self._parts)))
+    @property
+    def layout(self) -> str:
+        """Where weights are not in common although they could be, why."""
+        return APART + self.apart if self.apart else ""
+
+    def rehearsals(self) -> List[Rehearsal]:
+        """The work of a part stands for its bytes, which are not counted."""
+        known: Dict[int, Tuple[LoadedSession, int]] = {}
+        for part, variant in zip(self._parts, self.cut.variants):
+            known[id(part)] = part, int(variant.work[self.number])
+        return [run for part, work in known.values() for run in part.rehearsals(work)]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        number = self.cut.current
-        _, reads, _ = self.cut.variants[number].front
+        if self.number == 0:
+            ready = 0
+            variant, tensors = self.cut.current, dict(zip(self._tensors, inputs))
+        else:
+            frame: _Frame = inputs[0][()]  # type: ignore[assignment]
+            ready, variant, tensors = frame.ready, frame.variant, dict(frame.tensors)
+        _, reads, _ = self.cut.variants[variant].parts[self.number]
         begin = time.perf_counter_ns()
-        tensors = dict(zip(self._inputs, inputs))
-        tensors.update(self._parts[number].run({n: tensors[n] for n in reads}))
-        self.cut.took(0, number, time.perf_counter_ns() - begin)
+        tensors.update(self._parts[variant].run({n: tensors[n] for n in reads}))
+        end = time.perf_counter_ns()
+        self.cut.took(self.number, variant, end - begin + self._late(ready, variant, begin, end))
+        self._ended = end
+        if self.number == self.cut.last:
+            return tuple(tensors[n] for n in self._tensors)
         token = np.empty((), object)
-        token[()] = _Frame(number, tensors)
+        token[()] = _Frame(variant, tensors)
         return token
 
+    def _late(self, ready: int, variant: int, begin: int, end: int) -> int:
+        """On a core that is shared, a thread that slept is served late: that is the core's slowness
+        as well.
 
-class Back(_Side):
-    """The layers after the cut; `outputs` are the tensors of its output ports."""
-
-    def __init__(self, cut: Cut, outputs: Sequence[str]) -> None:
-        _Side.__init__(self, cut)
-        self._outputs = list(outputs)
-        self._ended = 0
-
-    def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        self._load(home, [v.back[0] for v in self.cut.variants])
-
-    def _by_size(self) -> List[int]:
-        return list(range(len(self._parts)))[::-1]
-
-    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        frame: _Frame = inputs[0][()]  # type: ignore[assignment]
-        _, reads, _ = self.cut.variants[frame.variant].back
-        begin = time.perf_counter_ns()
-        made = self._parts[frame.variant].run({n: frame.tensors[n] for n in reads})
-        end = time.perf_counter_ns()
-        late = 0
-        if not self.cut.paced:
-            # On a core that is shared, a thread that slept is served late: that is the core's
-            # slowness as well. What else the worker did since the last frame is not, nor is waiting
-            # for a release.
-            late = (
-                begin
-                - max(frame.ready, self._ended)
-                - int(self.cut.beside(frame.variant) * (end - begin))
-            )
-        self._ended = end
-        self.cut.took(1, frame.variant, end - begin + max(0, late))
-        found = dict(frame.tensors)
-        found.update(made)
-        return tuple(found[n] for n in self._outputs)
+        What else the worker did since the last frame is not, nor is waiting for a release.
+        """
+        if self.number == 0 or self.cut.paced:
+            return 0
+        beside = int(self.cut.beside(self.number, variant) * (end - begin))
+        return max(0, begin - max(ready, self._ended) - beside)

@@ -20,11 +20,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code, session
-from .memory import LoadedSession, Outputs, Rehearsal, has_arena, share
+from .memory import LoadedSession, Outputs, Rehearsal, has_arena
+from .own_graph import PlacedWeights, aligned, own_options, why_not_here
 from .tokens import Port, TaskError
 
-#: Arrays begin at multiples of it.
-ALIGNED = 64
 ARENA = -1
 
 #: Of the arena or of a token: which, at what byte, type, shape in which it lies there, rows [first,
@@ -123,14 +122,8 @@ def arena(size: int) -> np.ndarray:
     """The memory of this thread for what lies between firings, with so many bytes."""
     found = getattr(_here, "arena", None)
     if found is None or len(found) < size:
-        found = _here.arena = _aligned(size)
+        found = _here.arena = aligned(size)
     return found
-
-
-def _aligned(size: int) -> np.ndarray:
-    memory = np.zeros(size + ALIGNED, np.uint8)
-    first = -memory.ctypes.data % ALIGNED
-    return memory[first : first + size]
 
 
 # -- the blocked form ------------------------------------------------------------------------------
@@ -139,76 +132,20 @@ def _why_plain(document: Dict[str, Any], home: str) -> str:
     blocked = document.get("blocked")
     if blocked is None:
         return str(document["why"])
-    import onnxruntime
-
-    here = onnxruntime.__version__.split(".")[:2]
-    if here != blocked["onnxruntime"]:
-        return "made for ONNX Runtime %s" % ".".join(blocked["onnxruntime"])
-    if _block(os.path.realpath(os.path.join(home, blocked["probe"]))) != blocked["block"]:
-        return "made for blocks of %d channels" % blocked["block"]
-    return ""
+    return why_not_here(blocked, home)
 
 
 @lru_cache(maxsize=None)
-def _block(probe: str) -> Optional[int]:
-    """Channels of a block of this ONNX Runtime: where the second number of the first channel
-    went."""
-    import onnxruntime
-
-    try:
-        made = onnxruntime.InferenceSession(
-            probe, _options(1), providers=["CPUExecutionProvider"]
-        ).run(None, {"x": np.arange(64, dtype=np.float32).reshape(1, 32, 1, 2)})[0]
-    except Exception:  # what ONNX Runtime raises has no common type
-        return None
-    return int(np.argmax(made.ravel() == 1))
-
-
-def _options(threads: int) -> Any:
-    """For graphs that ONNX Runtime has optimized before."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    return options
-
-
-@lru_cache(maxsize=None)
-def _sharing(path: str, home: str, threads: int) -> Tuple[List[Any], List[Any]]:
-    """The sessions of a plan, and the weights that they share: in one copy, which has to live as
-    long as they do."""
-    import onnxruntime
-
+def _sharing(path: str, home: str, threads: int) -> Tuple[List[Any], PlacedWeights]:
+    """The sessions of a plan, and the weights that they share."""
     with open(path) as stream:
         plan = json.load(stream)["blocked"]
-    with open(os.path.join(home, plan["weights"]), "rb") as stream:
-        memory = _aligned(os.fstat(stream.fileno()).st_size)
-        stream.readinto(memory)  # type: ignore[arg-type]
-    values = {}
-    for name, dtype, shape, first in plan["shared"]:
-        count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        array = memory[first : first + count].view(dtype).reshape(shape)
-        values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    sessions = []
-    for file, names in zip(plan["models"], plan["names"]):
-        options = _options(threads)
-        share(options, file)
-        for name in names:
-            options.add_initializer(name, values[name])
-        try:
-            model = os.path.join(home, file)
-            sessions.append(
-                onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-            )
-        except Exception as error:
-            raise TaskError(
-                "ONNX Runtime refuses %s: %s" % (os.path.basename(file), error)
-            ) from error
-    return sessions, [memory, values]
+    weights = PlacedWeights(os.path.join(home, plan["weights"]), plan["shared"])
+    sessions = [
+        weights.session(os.path.join(home, file), names, own_options(threads))
+        for file, names in zip(plan["models"], plan["names"])
+    ]
+    return sessions, weights
 
 
 def forget() -> None:

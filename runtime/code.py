@@ -65,7 +65,8 @@ class Code(abc.ABC):
 
     @property
     def layout(self) -> str:
-        """How a network in bands of rows lies in memory, in a word; empty for other code."""
+        """How a network lies in memory, in words, where it may do so in several ways; else
+        empty."""
         return ""
 
     @property

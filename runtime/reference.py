@@ -85,11 +85,10 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
         return C(_copied(document["library"], home, libraries), document["name"], values, state)
     if kind == "moving":
         variants = [
-            _made("Variant", v["layer"], v["front"], v["back"], v["work"])
-            for v in document["variants"]
+            _made("Variant", v["layers"], v["parts"], v["work"]) for v in document["variants"]
         ]
-        cut = _made("Cut", document["network"], variants, document["start"])
-        return _made(document["side"].capitalize(), cut, document["tensors"])
+        cut = _made("Cut", document["network"], variants, document["start"], document["others"])
+        return _made("Stage", cut, document["stage"], document["tensors"])
     if kind == "segments":
         segments = [(s["file"], s["reads"], s["makes"]) for s in document["segments"]]
         return _made("Segments", segments, document["outputs"])

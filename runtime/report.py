@@ -292,7 +292,7 @@ def _others(document: Dict[str, Any]) -> List[Table]:
         _memory_table(memory),
         _weights_table(memory),
         _arenas_table(memory),
-        [["bands", "layout"], *([name, layout] for name, layout in memory["bands"].items())],
+        [["network", "layout"], *([name, layout] for name, layout in memory["bands"].items())],
     ]
     return [rows for rows in tables if len(rows) > 1]
 

@@ -115,7 +115,7 @@ def _unsupported(pin: Pin, task: Task) -> str:
     before.
     """
     if pin.adapt:
-        return "a cut can `adapt` between two stages only"
+        return "cuts can `adapt` between two to four stages only"
     if len(pin.stages) == 1 and pin.stages[0].until is None:
         return ""
     if task.network is not None and task.network.batch > 1:

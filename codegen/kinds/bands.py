@@ -12,11 +12,11 @@ from typing import Any
 from ...model.application import Network, Task
 from ...model.deployment import Deployment
 from ...model.mapping import Bands
-from ...networks.bands.blocked import initializers, version_here, without
+from ...networks.bands.blocked import initializers, without
 from ...networks.bands.firings import ALIGNED, HELD, BandPlan, View
 from ...networks.bands.made import Forms, Made, made, shared_weights
 from ...networks.bands.net import BandNet
-from ...networks.onnx.own_graph import probe
+from ...networks.onnx.own_graph import probe, version_here
 from ..libraries import Library, onnxruntime
 from ..names import literal, option
 from ..sources import Sources

@@ -3,20 +3,24 @@ run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from ...model.application import Task
+from ...model.application import Segment, Task
 from ...model.deployment import Deployment
 from ...networks.onnx.memory import needs
+from ...networks.onnx.whole import whole_of
 from ..libraries import Library, onnxruntime
 from ..names import literal, option
+from .common_weights import place_common
 from .kind import CPU, BuildCode, CodeSite, CpuMemory, Identifiers, Kind, several
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentCode:
-    """A model with the numbers of its inputs and outputs; `weights` is in bytes."""
+    """A model with the numbers of its inputs and outputs; `weights` are bytes that it has for
+    itself."""
 
     file: str
     reads: tuple[tuple[str, int], ...]
@@ -26,14 +30,16 @@ class SegmentCode:
 
 @dataclass(frozen=True, slots=True)
 class SegmentsCode(BuildCode):
-    """Segments one after another; see `model.application.Segments`. The rest is as in
-    `OnnxCode`."""
+    """Segments one after another; see `model.application.Segments`. `common` is the file that lists
+    common weights, and `common_weights` their bytes. The rest is as in `OnnxCode`."""
 
     segments: tuple[SegmentCode, ...]
     outputs: tuple[int, ...]
     threads: int = 1
     spin: bool = False
     block: int | None = None
+    common: str = ""
+    common_weights: int = 0
     kind: str = "segments"
 
     words = frozenset({"Segments"})
@@ -47,7 +53,10 @@ class SegmentsCode(BuildCode):
     @property
     def memory(self) -> CpuMemory:
         """See `BuildCode`."""
-        return CpuMemory(tuple((s.file, s.weights) for s in self.segments), self.block)
+        weights = [(s.file, s.weights) for s in self.segments]
+        if self.common:
+            weights.append((self.common, self.common_weights))
+        return CpuMemory(tuple(weights), self.block)
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""
@@ -56,6 +65,7 @@ class SegmentsCode(BuildCode):
             option("threads", several(self.threads)),
             option("spin", self.spin),
             option("block", self.block),
+            option("common", self.common),
         ]
         outputs = literal(list(self.outputs))
         return f"Segments([{', '.join(parts)}], {outputs}{''.join(options)})"
@@ -66,16 +76,37 @@ def _make(task: Task, site: CodeSite) -> SegmentsCode | None:
     if whole is None or whole.segments is None or site.batch > 1:
         return None
     parts, known = whole.segments, needs(whole)
+    forms = {} if parts.common is None else {f.digest: f for f in parts.common.forms}
     segments = []
     for s in parts.segments:
         # File names of the user are assumed to have no `=`.
         file = site.sources.place(
-            "networks", Path(whole.path).with_name(f"shared={s.digest}.onnx"), s.model
+            "networks", Path(whole.path).with_name(name_of(s.digest)), s.model
         )
-        segments.append(SegmentCode(file, s.reads, s.makes, s.weights))
+        weights = forms[s.digest].weights if s.digest in forms else _laid_out(s)
+        segments.append(SegmentCode(file, s.reads, s.makes, weights))
     spin = site.place.threads > 1 and site.alone
     block = None if known is None else known.block
-    return SegmentsCode(tuple(segments), parts.outputs, site.place.threads, spin, block)
+    code = SegmentsCode(tuple(segments), parts.outputs, site.place.threads, spin, block)
+    if parts.common is None:
+        return code
+    models = {digest: name_of(digest) for digest in forms}
+    common = place_common(parts.common, models, site.sources)
+    return replace(code, common=common, common_weights=parts.common.weights)
+
+
+@cache
+def _laid_out(segment: Segment) -> int:
+    """Bytes of the weights of a segment, as ONNX Runtime lays them out where that is known."""
+    import onnx
+
+    known = whole_of(onnx.load_model_from_string(segment.model))
+    return segment.weights if known is None else known.weights
+
+
+def name_of(digest: str) -> str:
+    """Of the file of a segment."""
+    return f"shared={digest}.onnx"
 
 
 KIND = Kind("segments", SegmentsCode.words, CPU, _make)

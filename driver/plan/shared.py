@@ -1,7 +1,7 @@
-"""Variants of networks with a common part share it: its weights are in memory once.
+"""Variants of networks share common parts and weights: these are in memory once.
 
 In: the states of a scenario, with everything placed. Out: the same, with segments in the variants
-that share one, and the memory that this saves.
+that share some, and the memory that this saves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from ...model.application import Application, Network, Segments, Task
 from ...model.deployment import SharedWeights
-from ...networks.supergraph import Saved, WholeNetwork, saved, shared_parts
+from ...networks.common_weights import parts_in_program
+from ...networks.supergraph import Saved, WholeNetwork, saved
 from ..text.check import Valid
 
 #: The key by which networks count as the same.
@@ -40,7 +41,8 @@ def shared(states: Mapping[str, Valid]) -> Shared | None:
     if len(networks) < 2:
         return None
     wholes = [whole_of(n) for n in networks.values()]
-    parts = shared_parts(wholes)
+    first = next(iter(networks.values()))
+    parts = parts_in_program(wholes, str(Path(first.path).parent))
     segments = {key: p for key, p in zip(networks, parts, strict=True) if p is not None}
     return Shared(segments, saved(wholes, parts), tuple(names.values()))
 

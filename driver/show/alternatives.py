@@ -14,8 +14,9 @@ from itertools import permutations
 from ...analysis import sbrs
 from ...model.application import Network
 from ...networks.alternatives import alternative
+from ...networks.common_weights import parts_in_program
 from ...networks.onnx.interface import NetworkError
-from ...networks.supergraph import Saved, saved, shared_parts
+from ...networks.supergraph import Saved, saved
 from ..plan.shared import whole_of
 from ..text.check import Valid
 
@@ -100,7 +101,7 @@ def _comparison(name: str, variants: dict[str, Network]) -> VariantComparison | 
         _sharing(own, printed),
         _sharing(own, apart),
         tuple(_switch(own, apart, a, b) for a, b in permutations(range(len(own)), 2)),
-        saved(wholes, shared_parts(wholes)),
+        saved(wholes, parts_in_program(wholes)),
     )
 
 

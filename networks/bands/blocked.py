@@ -46,13 +46,6 @@ SUMMED = 3
 PLAIN, BLOCKS = ":plain", ":blocks"
 
 
-def version_here() -> list[str]:
-    """The first two numbers of ONNX Runtime's version: another one may have other kernels."""
-    import onnxruntime
-
-    return list(onnxruntime.__version__.split(".")[:2])
-
-
 def read_blocked(net: BandNet) -> BandNet | None:
     """The network as this machine's ONNX Runtime executes it."""
     import onnx

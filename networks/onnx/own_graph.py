@@ -265,3 +265,10 @@ def block_here() -> int:
     except Exception:  # what ONNX Runtime raises has no common type
         return 0
     return int(np.argmax(made.ravel() == 1))
+
+
+def version_here() -> list[str]:
+    """The first two numbers of ONNX Runtime's version: another one may have other kernels."""
+    import onnxruntime
+
+    return list(onnxruntime.__version__.split(".")[:2])

@@ -143,12 +143,10 @@ class _Proof:
             self._refused += part.refused
             self._solved += part.solved
             self._take(part)
-            if not whole:
-                continue
-            # What was left out could not have been better either.
-            if part.impossible is not None and self._found is None:
+            if whole and part.impossible is not None and self._found is None:
                 return self._optimum(part.impossible)
-            self._raise_bound(part.bound)
+            if not at_home:
+                self._raise_bound(min(part.bound, _left_out(relaxed, allowed)))
         return self._optimum()
 
     def _allowed(self, relaxed: Relaxed, most: int | None) -> tuple[tuple[int, ...], ...]:
@@ -177,7 +175,7 @@ class _Proof:
         self._progress(text, evaluations=self._refused, value=value, bound=bound)
 
     def _raise_bound(self, bound: Fraction) -> None:
-        """Take the bound of an attempt among all candidates that could be better than the best."""
+        """Take a bound for all that could be better than the best."""
         if self._found is not None:
             bound = min(bound, self._found.maximum)
         self._bound = max(self._bound, bound)
@@ -214,6 +212,15 @@ def _allowed_of(rises: tuple[float, ...], limit: float, most: int | None) -> lis
     return order[:most]
 
 
+def _left_out(relaxed: Relaxed, allowed: tuple[tuple[int, ...], ...]) -> Fraction:
+    """A bound for what uses a candidate that is not allowed; one processor's time if all are."""
+    least = 1.0
+    for own, rises in zip(map(set, allowed), relaxed.rises, strict=True):
+        left = (relaxed.bound + rise for c, rise in enumerate(rises) if c not in own)
+        least = min(least, min(left, default=1.0) - ROUNDING)
+    return as_fraction(max(0.0, least))
+
+
 def _lazily(
     problem: JointProblem,
     allowed: tuple[tuple[int, ...], ...],
@@ -229,18 +236,20 @@ def _lazily(
 
     `at_home`: with the tasks of a group on one CPU, any, where deadlines are met more easily.
     Unless the `whole` problem is to be answered, what is late is ruled out together with what is
-    most likely late too, and only PATIENCE assignments are looked at.
+    most likely late too, and only PATIENCE assignments are looked at: the bound, which is for all
+    assignments of these candidates, is that of the steps before.
     """
     model = _Model(problem, allowed, at_home, least)
     if hint is not None:
         model.hint(hint)
     refused = 0
-    bound = least
+    bound, guessed = least, False
     nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
     spending = budget.begin(lambda: refused + model.solved)
     while True:
         answer = model.solve(seed, spending.left)
-        bound = max(bound, answer.bound)
+        if not guessed:
+            bound = max(bound, answer.bound)
         if answer.assignment is None:
             impossible: Impossible | None = None
             if answer.status == "infeasible":
@@ -259,6 +268,7 @@ def _lazily(
                 model.rule_out(answer.assignment, late)
             else:
                 model.avoid(answer.assignment, late)
+                guessed = True
         if spending.over or (refused >= PATIENCE and not whole):
             return Optimum(*nearest, bound, False, refused, model.solved)
 

@@ -447,7 +447,8 @@ def test_a_mapping_survives_its_file() -> None:
         ("A.net -> cpu[0] threads 2", "threads=2"),
         ('A.net -> cpu[0] until "r4" | cpu[0] buffers 7', "capacity=7"),
         ("A.net -> cpu[0] pre 2", "Fire(scale, stage=1, replica=(1, 2))"),
-        ('A.net -> cpu[0] until "r4" | cpu[0] adapt', "Front("),
+        ('A.net -> cpu[0] until "r4" | cpu[0] adapt', "stage1_cut, 1, "),
+        ('A.net -> cpu[0] until "r2" | cpu[0] until "r4" | cpu[0] adapt', "stage1_cut, 2, "),
         ("A.scale -> cpu[0] process", "Process(Python("),
     ],
 )
@@ -471,11 +472,12 @@ def test_a_program_with_this_pin_computes_the_same(
         ("A.net -> cpu[0] process", "F504", "is no Python code"),
         ("A.net -> cpu[0] post 2", "F504", "cannot have 2 threads"),
         (
-            'A.net -> cpu[0] until "r2" | cpu[0] until "r4" | cpu[0] adapt',
+            'A.net -> cpu[0] until "r1" | cpu[0] until "r2" | cpu[0] until "r3" | cpu[0] until "r4" |'
+            " cpu[0] adapt",
             "F505",
-            "can `adapt` between two stages only",
+            "can `adapt` between two to four stages only",
         ),
-        ("A.net -> cpu[0] adapt", "F505", "can `adapt` between two stages only"),
+        ("A.net -> cpu[0] adapt", "F505", "can `adapt` between two to four stages only"),
         ("A.net -> cpu[0] streams 0", "F105", "streams"),
     ],
 )

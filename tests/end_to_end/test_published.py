@@ -52,6 +52,8 @@ def test_answers_that_the_papers_print() -> None:
     assert graph["consumed from channel 1 -> 2"][1:4] == ["[187200, 0]"] * 3
     executions = cells(page, "Table 4.1,")
     assert [row[-1] for row in executions] == ["same", "differs", "same", "same"]
+    structures = cells(page, "Table 4.3, real")
+    assert [row[0] for row in structures if row[1] != row[2]] == ["densenet121"]
     shared = cells(page, "Tables 6.1 to 6.3")
     assert [(row[1], row[2]) for row in shared][1::2] == [("24586", "24586"), ("19712", "19712")]
 

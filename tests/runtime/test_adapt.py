@@ -3,7 +3,10 @@ is the tests' own."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from flowc.runtime import adapt
+from flowc.runtime import adapt, memory
+from flowc.runtime.reference import load_deployment
 from onnx import TensorProto, helper, numpy_helper
 
 from builds import HANGS, Write, store_profile
@@ -34,15 +38,15 @@ class Show:
     def close(self): np.save({{file!r}} + ".sums", self.sums)
 """
 TEXT = f"""
-type Image = float32[1, {CHANNELS}, {SIZE}, {SIZE}]
+type Image = float32[1, CHANNELS, {SIZE}, {SIZE}]
 task Source {{ out image: Image  python "t.py:Source" }}
 task Show {{ in y: Image  python "t.py:Show" }}
 network Net from "net.onnx" {{ in image from "x"  out y from "r{DEPTH}" }}
 app A {{ source: Source  net: Net  show: Show   source -> net -> show }}
-mapping on host {{ A.net -> cpu[0] until "r5" | cpu[1] adapt
+mapping on host {{ A.net -> STAGES adapt
     A.source -> cpu[0]   A.show -> cpu[0] }}
 """
-#: The first frames find the second core three times as slow as planned, the others find it as
+#: The first frames find the last core three times as slow as planned, the others find it as
 #: planned.
 DRIVER = """
 import json, runpy, sys, types
@@ -57,9 +61,9 @@ def as_planned(self, side, variant, ns):
     work = self.variants[variant].work
     slow = 3 if seen < loaded else 1
     unit = 10_000_000 / sum(work)
-    spent = int(unit * work[0]), int(unit * slow * work[1])
+    spent = [int(unit * w) for w in work[:-1]] + [int(unit * slow * work[-1])]
     self.say = said.append
-    if side == 1:
+    if side == self.last:
         seen += 1
         now += max(spent)
     took(self, side, variant, spent[side])
@@ -72,11 +76,11 @@ finally:
 """
 
 
-def _network(path: Path) -> None:
+def _network(path: Path, channels: int) -> None:
     rng = np.random.default_rng(0)
     nodes, weights = [], []
     for k in range(1, DEPTH + 1):
-        kernel = rng.normal(0, 0.07, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
+        kernel = rng.normal(0, 0.07, (channels, channels, 3, 3)).astype(np.float32)
         weights.append(numpy_helper.from_array(kernel, f"w{k}"))
         nodes.append(
             helper.make_node(
@@ -84,7 +88,7 @@ def _network(path: Path) -> None:
             )
         )
         nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
-    shape = [1, CHANNELS, SIZE, SIZE]
+    shape = [1, channels, SIZE, SIZE]
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", f"r{DEPTH}")]
     graph = helper.make_graph(nodes, "net", ports[:1], ports[1:], weights)
     onnx.save(
@@ -92,16 +96,45 @@ def _network(path: Path) -> None:
     )
 
 
-def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_path: Path) -> None:
+TWO = 'cpu[0] until "r5" | cpu[1]'
+THREE = 'cpu[0] until "r3" | cpu[1] until "r7" | cpu[0]'
+
+
+def built(write: Write, folder: Path, channels: int, code: str = "", stages: str = TWO) -> Path:
+    """The program, whose stages take the same time as far as it knows."""
+    text = TEXT.replace("CHANNELS", str(channels)).replace("STAGES", stages)
+    flow = write(text, t_py=code or CODE.format(file=""))
+    _network(folder / "net.onnx", channels)
+    store_profile(flow, {f"A.net.stage{k}": 2_000_000 for k in range(1, stages.count("|") + 2)})
+    return flowc.build(flow, folder / "out").directory
+
+
+def made_elsewhere(build: Path) -> None:
+    """As if the program had been built with another ONNX Runtime: weights are not in common."""
+    listed = build / "networks" / "net=A.net.json"
+    document = json.loads(listed.read_text()) | {"onnxruntime": ["0", "1"]}
+    listed.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("stages", "common", "expected"),
+    [
+        (TWO, True, ["`r7`", "`r5`"]),
+        (TWO, False, ["`r7`", "`r5`"]),
+        (THREE, True, ["`r2`, `r9`", "`r3`, `r9`"]),
+    ],
+)
+def test_no_frame_is_lost_while_the_cut_of_a_program_moves(
+    write: Write, tmp_path: Path, stages: str, common: bool, expected: list[str]
+) -> None:
     """A core is loaded, later it is free again: the cut moves, and comes back; every frame is what
     it would be."""
     file = tmp_path / "frames.npy"
     frames = np.random.default_rng(3).standard_normal((7, 1, CHANNELS, SIZE, SIZE), np.float32)
     np.save(file, frames)
-    flow = write(TEXT, t_py=CODE.format(file=str(file)))
-    _network(tmp_path / "net.onnx")
-    store_profile(flow, {"A.net.stage1": 2_000_000, "A.net.stage2": 2_000_000})
-    build = flowc.build(flow, tmp_path / "out").directory
+    build = built(write, tmp_path, CHANNELS, CODE.format(file=str(file)), stages)
+    if not common:
+        made_elsewhere(build)
     command = [sys.executable, "-c", DRIVER, str(build), str(FRAMES // 2)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert done.returncode == 0, done.stderr
@@ -109,11 +142,38 @@ def test_no_frame_is_lost_while_the_cut_of_a_program_moves(write: Write, tmp_pat
         line.removeprefix("the cut of A.net moved to ")
         for line in json.loads(done.stdout.splitlines()[-1])
     ]
-    assert moves == ["`r7`", "`r5`"]
+    assert moves == expected
     whole = onnxruntime.InferenceSession(tmp_path / "net.onnx")
     sums = [float(whole.run(None, {"x": x})[0].sum()) for x in frames]
     expected = [sums[left % 7] for left in reversed(range(FRAMES))]
     np.testing.assert_allclose(np.load(f"{file}.sums.npy"), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_all_cuts_have_one_copy_of_the_weights(write: Write, tmp_path: Path) -> None:
+    """Else each cut has a whole network of its own."""
+    if not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        pytest.skip("only glibc counts")
+    build = built(write, tmp_path, 64)
+    tasks = {t["name"]: t for t in load_deployment(str(build))["apps"][0]["tasks"]}
+    code = tasks["A.net.stage1"]["code"]
+    variants = [adapt.Variant(v["layers"], v["parts"], v["work"]) for v in code["variants"]]
+    heap = []
+    for home in (build, tmp_path / "elsewhere"):
+        if home != build:
+            shutil.copytree(build, home)
+            made_elsewhere(home)
+        cut = adapt.Cut("A.net", variants, 0, common=code["common"])
+        gc.collect()
+        before = memory._heap()
+        sides = [adapt.Stage(cut, 0, ["x"]), adapt.Stage(cut, 1, [f"r{DEPTH}"])]
+        for side in sides:
+            side.open(str(home), [], [])
+            assert bool(side.layout) == (home != build)
+        gc.collect()
+        heap.append(memory._heap() - before)
+    whole = DEPTH * 64 * 64 * 9 * 4
+    saved = (len(variants) - 1) * whole
+    assert len(variants) > 3 and heap[1] - heap[0] > 0.95 * saved
 
 
 # -- the cut alone ---------------------------------------------------------------------------------
@@ -141,7 +201,8 @@ def pipeline(cut: adapt.Cut, clock: Clock, slow: tuple[float, float], frames: in
 def variants() -> list[adapt.Variant]:
     nothing = ("", (), ())
     return [
-        adapt.Variant(f"l{k}", nothing, nothing, (k * 10e6, (10 - k) * 10e6)) for k in range(3, 8)
+        adapt.Variant([f"l{k}"], [nothing, nothing], (k * 10e6, (10 - k) * 10e6))
+        for k in range(3, 8)
     ]
 
 
@@ -156,7 +217,8 @@ def test_the_cut_moves_when_a_core_is_loaded_and_comes_back(
     assert pipeline(cut, clock, (1, 2), 30) > 70e6  # until it is noticed
     pipeline(cut, clock, (1, 2), 60)
     assert (
-        cut.variants[cut.current].layer == "l7" and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
+        cut.variants[cut.current].layers[0] == "l7"
+        and pipeline(cut, clock, (1, 2), 30) == 70e6 < 100e6
     )
     pipeline(cut, clock, (1, 1), 100)
     assert cut.current == 2 and pipeline(cut, clock, (1, 1), 30) == 50e6
@@ -181,6 +243,22 @@ def test_a_move_that_does_not_help_is_taken_back_and_not_tried_again_at_once(
     assert cut.current == 2 and cut.moves == 0 and 2 <= tried <= 14
 
 
+def test_two_stages_of_one_processor_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last stage have 8 of 12 layers, on one processor."""
+    clock = Clock(monkeypatch)
+    start = next(k for k, v in enumerate(three()) if v.layers == ["l4", "l8"])
+    cut = adapt.Cut("A.net", three(), start, places=[0, 1, 0])
+    for _ in range(300):
+        number = cut.current
+        a, b, c = (int(w) for w in cut.variants[number].work)
+        cut.took(0, number, a)
+        cut.took(1, number, b)
+        clock.now += max(a + c, b)
+        cut.took(2, number, c)
+    front, middle, back = cut.variants[cut.current].work
+    assert front + back == middle
+
+
 def test_what_other_tasks_do_on_a_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     cut = adapt.Cut("A.net", variants(), 2, others=(40e6, 0.0))
@@ -190,4 +268,50 @@ def test_what_other_tasks_do_on_a_processor_counts(monkeypatch: pytest.MonkeyPat
         cut.took(0, number, int(front))
         clock.now += int(max(front + 40e6, back))
         cut.took(1, number, int(back))
-    assert cut.variants[cut.current].layer == "l3"
+    assert cut.variants[cut.current].layers[0] == "l3"
+
+
+# -- three stages ----------------------------------------------------------------------------------
+def three() -> list[adapt.Variant]:
+    """Twelve layers of a millisecond in three stages."""
+    nothing = ("", (), ())
+    return [
+        adapt.Variant([f"l{a}", f"l{b}"], [nothing] * 3, (a * 1e6, (b - a) * 1e6, (12 - b) * 1e6))
+        for a in range(2, 7)
+        for b in range(a + 1, 11)
+    ]
+
+
+def frames_of(cut: adapt.Cut, clock: Clock, loads: list[tuple[float, ...]], seconds: float) -> int:
+    """Frames of a pipeline whose processors are slower by other factors after each time."""
+    count = 0
+    for slow in loads:
+        end = clock.now + seconds * 1e9
+        while clock.now < end:
+            number = cut.current
+            spent = [int(w * s) for w, s in zip(cut.variants[number].work, slow, strict=True)]
+            for stage in range(cut.last):
+                cut.took(stage, number, spent[stage])
+            clock.now += max(spent)
+            cut.took(cut.last, number, spent[-1])
+            count += 1
+    return count
+
+
+def test_two_cuts_follow_a_load_that_changes_every_five_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another program takes half of a processor, and then of another one: compared with the best
+    cuts that stay."""
+    clock = Clock(monkeypatch)
+    loads = [(1, 1, 1), (2, 1, 1), (1, 1, 1), (1, 2, 1), (1, 1, 2), (1, 1, 1)]
+    fixed = []
+    for number in range(len(three())):
+        stays = adapt.Cut("A.net", [three()[number]], 0)
+        fixed.append(frames_of(stays, clock, loads, 5))
+    start = next(k for k, v in enumerate(three()) if v.layers == ["l4", "l8"])
+    moves = adapt.Cut("A.net", three(), start)
+    said: list[str] = []
+    moves.say = said.append
+    assert frames_of(moves, clock, loads, 5) >= 1.1 * max(fixed)
+    assert said[0] == "the cut of A.net moved to `l2`, `l7`" and moves.moves >= 4

@@ -159,11 +159,11 @@ COUNT = """
 import json, sys
 import onnxruntime
 from flowc.runtime import memory
-from flowc.runtime.bands import _options
+from flowc.runtime.own_graph import own_options
 
 taken = []
 for path in sys.argv[1:]:
-    options = _options(1)
+    options = own_options(1)
     memory.share(options, path)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     (run,) = memory.LoadedSession(session, own=True).rehearsals(0)

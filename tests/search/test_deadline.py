@@ -32,7 +32,7 @@ from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.measure import MeasuredTimes
 from flowc.search.budget import Budget
-from flowc.search.deadline import candidates, limits
+from flowc.search.deadline import candidates, exact, limits
 from flowc.search.deadline.answer import mapping_of
 from flowc.search.deadline.auto import SEARCHES, search
 from flowc.search.deadline.candidates import KernelRow, front
@@ -346,6 +346,21 @@ def test_a_limit_is_kept_by_every_search(problem: JointProblem) -> None:
                 assert found.kept_maximum == pytest.approx(least, rel=2e-4)
             if found.assignment is not None and found.kept_maximum is not None:
                 assert verdict(problem, found.assignment).feasible
+
+
+@settings(max_examples=25)
+@given(problems(cores=1).filter(lambda p: len(p.tasks) <= 4))
+def test_a_bound_of_some_candidates_holds_for_all(problem: JointProblem) -> None:
+    """Whatever the one candidate of each network is that the exact search looks at."""
+    every = everything(problem)
+    if len(every) > 400:
+        return
+    verdicts = [verdict(problem, assignment) for assignment in every]
+    least = min((v.maximum for v in verdicts if v.feasible), default=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "ATTEMPTS", ((1, False, 1),))
+        found = solve(problem, seed=0, budget=Budget(60))
+    assert least is None or found.bound <= least + exact.RESOLUTION
 
 
 @settings(max_examples=8)
