@@ -9,6 +9,7 @@ import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -196,7 +197,7 @@ def test_a_library_computes_what_the_program_in_python_does(builds: tuple[Path, 
                 for image in images[2 * number : 2 * number + 2]:
                     left.put(image=image)
                 left.put(bias=bias)
-                found.append(left.get().item())
+                found.append(left.get(timeout=LONG).item())
             left.put(image=images[-1])
             left.end()
             assert list(left) == []
@@ -250,7 +251,7 @@ def test_a_failure_comes_after_results_and_in_the_same_words(builds: tuple[Path,
             left.put(image=np.full(4, image, "float32"))
         for _ in range(2):
             left.put(bias=np.float32(0))
-        assert left.get().item() == 0
+        assert left.get(timeout=LONG).item() == 0
         with pytest.raises(running.Failed) as failed:
             left.get(timeout=LONG)
     program = Program(builds[0])
@@ -288,8 +289,10 @@ def test_a_forked_process_is_told_so(builds: tuple[Path, Path]) -> None:
     program = Program(builds[0])
     child = os.fork()
     if not child:
+        signal.alarm(HANGS)
         well = program.feed("right_x", 1) == FAILED and "after the fork" in program.error
         os._exit(0 if well else 1)
+    # no limit: an alarm ends the child
     assert os.waitpid(child, 0)[1] == 0
     assert program.feed("right_x", 1) == DONE
     assert program.close() == DONE

@@ -78,7 +78,7 @@ def program() -> Program:
     # Processors: each fires its tasks in this order, repeatedly
     p.processor("carmel[0]", [
         Fire(camera),
-    ], FixedPriority(0, 1))
+    ], FixedPriority(0, 1), rounds="carmel_0")
     p.processor("carmel[1]", [
         Fire(show, stage=2),
     ], FixedPriority(1, 1))
