@@ -35,7 +35,7 @@ class Segment(NamedTuple):
 State = Dict[Any, List[Segment]]
 #: How often each token goes on, or how many of the last ones; see `Code`.
 PassesOn = Tuple[int, Optional[int]]
-#: The number of initial tokens as a task: they are nobody's.
+#: The number of initial tokens as a task: no task makes them.
 INITIAL = -1
 
 

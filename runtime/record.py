@@ -225,7 +225,8 @@ class Recorder:
 
     def forked(self) -> None:
         """A process that is forked from this one does not keep the writer waiting for its end."""
-        os.close(self._pipe)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     # -- what is recorded --------------------------------------------------------------------------
     def _choose(self, patterns: Optional[str]) -> None:

@@ -91,7 +91,7 @@ class _Function:
         """The chains of the round. What a task with a window sees lies with chains, or with the
         channel: if they do not have all of its firings, they have none."""
         left_out: set[int] = set()
-        # Who records wants to see every token, so that none of them is the chain's own.
+        # A recording has every token, so that none of them is the chain's own.
         last = {} if self._recorded else self._last
         while True:
             groups = self._chained(left_out)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -799,6 +800,28 @@ def test_what_was_asked_is_recorded_and_replayed(
         flowc.open(out, record=file, channels="strikt")
     with pytest.raises(FileNotFoundError):
         flowc.open(out, record=tmp_path / "no" / "r")
+
+
+def test_a_recording_that_is_over_closes_nothing_in_forked_processes(
+    write: Write, tmp_path: Path
+) -> None:
+    """What is opened after it has the number of its pipe."""
+    out = build(write(SKIPPING, t_py=TASKS), tmp_path / "b", platform="two")
+    with flowc.open(out, record=tmp_path / "r") as running:
+        running.ask(np.ones((4, 3), np.uint8)).result(timeout=HANGS)
+    with ExitStack() as opened:
+        files = [opened.enter_context(open(os.devnull)) for _ in range(64)]
+        child = os.fork()
+        if not child:
+            try:
+                for file in files:
+                    os.fstat(file.fileno())
+            except OSError:
+                os._exit(1)
+            os._exit(0)
+        # no limit: the child waits for nothing
+        assert os.waitpid(child, 0)[1] == 0
+    assert not running.alive
 
 
 def test_requests_that_are_skipped_spoil_no_others(write: Write, tmp_path: Path) -> None:
