@@ -151,7 +151,7 @@ MASKS = """
     code = OpenVino("net.onnx", ["x"], ["y"])
     code.open(".", [port], [Port("y", "float32", port.shape)])
     core = max(os.sched_getaffinity(0))
-    seen, done, own = set(), threading.Event(), []
+    seen, done, over, own = set(), threading.Event(), threading.Event(), []
 
     def work():
         os.sched_setaffinity(0, {core})
@@ -159,12 +159,14 @@ MASKS = """
         for k in range(60):
             code.fire([np.ones(port.shape, np.float32)], k)
         done.set()
+        over.wait(60)  # what looks at the mask needs a thread that is there
 
     worker = threading.Thread(target=work)
     worker.start()
     while not done.wait(0.0005):
         if own:
             seen.add(tuple(sorted(os.sched_getaffinity(own[0]))))
+    over.set()
     worker.join()
     print(seen == {(core,)}, seen)
 """
