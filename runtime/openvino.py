@@ -235,12 +235,7 @@ def compiled(files: Tuple[str, ...], threads: int, hint: str, folder: str, shape
         raise TaskError("this CPU does not compute in bf16, but in %s" % ", ".join(able))
     try:
         kept = os.path.join(folder, "%s-%s.openvino" % (name, _key(files, shapes)))
-        model = _read(core, kept, settings)
-        if model is None:
-            source = core.read_model(files[0])
-            source.reshape({n: list(shape) for n, shape in shapes})
-            model = core.compile_model(source, "CPU", settings)
-            _write(kept, model)
+        model = _kept_or_compiled(core, kept, files[0], shapes, settings, "CPU")
     except Exception as error:
         raise TaskError("OpenVINO refuses %s: %s" % (name, _last_line(error))) from error
     got = int(model.get_property("INFERENCE_NUM_THREADS"))
@@ -265,14 +260,21 @@ def compiled_for_npu(files: Tuple[str, ...], folder: str, shapes: Shapes) -> Any
     try:
         driver = str(core.get_property("NPU", "NPU_DRIVER_VERSION"))
         kept = os.path.join(folder, "%s-%s.npu" % (name, _key(files, shapes, driver)))
-        model = _read(core, kept, settings, "NPU")
-        if model is None:
-            source = core.read_model(files[0])
-            source.reshape({n: list(shape) for n, shape in shapes})
-            model = core.compile_model(source, "NPU", settings)
-            _write(kept, model)
+        return _kept_or_compiled(core, kept, files[0], shapes, settings, "NPU")
     except Exception as error:
         raise TaskError("OpenVINO refuses %s: %s" % (name, _last_line(error))) from error
+
+
+def _kept_or_compiled(
+    core: Any, kept: str, file: str, shapes: Shapes, settings: Dict[str, Any], device: str
+) -> Any:
+    """The compiled model of an earlier run, or else one that is compiled now, and kept."""
+    model = _read(core, kept, settings, device)
+    if model is None:
+        source = core.read_model(file)
+        source.reshape({name: list(shape) for name, shape in shapes})
+        model = core.compile_model(source, device, settings)
+        _write(kept, model)
     return model
 
 
@@ -300,7 +302,7 @@ def _flags() -> str:
     return ""
 
 
-def _read(core: Any, path: str, settings: Dict[str, Any], device: str = "CPU") -> Any:
+def _read(core: Any, path: str, settings: Dict[str, Any], device: str) -> Any:
     """The model that is kept; None where there is none, or it is damaged."""
     try:
         with open(path, "rb") as stream:
