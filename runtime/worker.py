@@ -273,8 +273,7 @@ class Worker(threading.Thread, Waiter):
         start = self._enter(task, firing)
         try:
             if arrays:
-                assert isinstance(task.code, Network)
-                rows.made(task.code.fire_batch(arrays))
+                rows.made(self._call(task, arrays, firing, len(arrays[0])))
             if run.played is not None:
                 self._linger(task, start, run.played.factors)
         except BaseException as error:
