@@ -26,7 +26,6 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?://|#) (\w+\.\w+)\n")
 #: How many blocks of Python each page has: those that the tests below run.
 RUN = {
-    "analysis": 1,
     "embedding": 6,
     "fmu": 1,
     "language": 3,
@@ -84,12 +83,6 @@ def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str) -> str:
     said = capfd.readouterr()
     assert status == 0, said.err
     return said.out
-
-
-def test_analysis(capsys: pytest.CaptureFixture[str]) -> None:
-    (script,) = scripts("analysis")
-    exec(script, {})
-    assert ("", capsys.readouterr().out) in blocks("analysis")
 
 
 def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
