@@ -274,7 +274,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F510": (
         "this cannot run on a DLA or an NPU",
-        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
+        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has; RKNN has three cores, and runs a network in 8 bits whole. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
     ),
     # -- building ----------------------------------------------------------------------------------
     "F511": (

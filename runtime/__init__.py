@@ -36,6 +36,7 @@ _NAMES = {
     "qnn": ("Qnn",),
     "remote_channel": ("Forward",),
     "resample": ("Last", "Repeat"),
+    "rknn": ("Rknn",),
     "scheduling": ("Background", "FixedPriority", "Server"),
     "segments": ("Segments",),
     "select": ("Select",),

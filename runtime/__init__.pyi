@@ -39,6 +39,7 @@ from .qnn import Qnn as Qnn
 from .remote_channel import Forward as Forward
 from .resample import Last as Last
 from .resample import Repeat as Repeat
+from .rknn import Rknn as Rknn
 from .scheduling import Background as Background
 from .scheduling import FixedPriority as FixedPriority
 from .scheduling import Server as Server
