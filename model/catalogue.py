@@ -363,7 +363,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F540": (
         "a network cannot run on that engine",
-        "`engine` behind a pin is for networks on CPUs; behind an `npu` of a platform it names what runs networks there. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32: networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
+        "`engine` behind a pin is for networks on CPUs; behind an `npu` of a platform it names what runs networks there. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32; ncnn has float32 alone, one sample at a time. Networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
     ),
     "F541": (
         "an engine gives other results",
@@ -436,7 +436,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F615": (
         "an extra is not installed",
-        "Plots need matplotlib (the extra `plots`), exact and genetic searches need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. The language server needs pygls (`editor`), networks with `engine openvino` OpenVINO (`openvino`), a program on several machines pyzmq (`machines`). The rest works without them.",
+        "Plots need matplotlib (the extra `plots`), exact and genetic searches need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. The language server needs pygls (`editor`), networks with `engine openvino` or `engine ncnn` the extra of that name, a program on several machines pyzmq (`machines`). The rest works without them.",
     ),
     "F616": (
         "a blocking source is not declared `live`",

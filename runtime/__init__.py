@@ -30,6 +30,7 @@ _NAMES = {
     "graph": ("App", "Fire", "Task"),
     "kernels": ("Kernels", "Launch"),
     "link": ("Dropping", "Latest", "Link", "Put", "Take"),
+    "ncnn": ("Ncnn",),
     "openvino": ("OpenVino", "OpenVinoNpu"),
     "process": ("Process",),
     "program": ("Program",),

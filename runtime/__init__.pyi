@@ -31,6 +31,7 @@ from .link import Latest as Latest
 from .link import Link as Link
 from .link import Put as Put
 from .link import Take as Take
+from .ncnn import Ncnn as Ncnn
 from .openvino import OpenVino as OpenVino
 from .openvino import OpenVinoNpu as OpenVinoNpu
 from .process import Process as Process

@@ -26,7 +26,7 @@ ENGINE = NpuEngine(
     "RKNN",
     "rknn-toolkit2",
     "pip install rknn-toolkit2, in an environment of its own",
-    "networks and twins of programs for the NPU of the RK3588 (Rockchip's license, 2.5 GB)",
+    "networks and twins of programs for the NPU of the RK3588 (Rockchip's license, 5 GB)",
     ("int8", "fp16"),
     frozenset(_OPERATORS.split()),
     cores=3,
