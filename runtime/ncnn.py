@@ -53,6 +53,10 @@ class Ncnn(Network):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         ncnn = imported()
         path = os.path.realpath(os.path.join(home, self.file))
+        cores = len(os.sched_getaffinity(0))
+        if self.threads > cores:  # they would wait for each other by spinning
+            reason = "ncnn would run %s on %d threads: this program may use %d cores"
+            raise TaskError(reason % (os.path.basename(path), self.threads, cores))
         self._inputs, self._outputs = inputs, outputs
         self._mat = ncnn.Mat
         with tempfile.TemporaryDirectory(prefix="flowc-ncnn-") as scratch:
@@ -149,6 +153,7 @@ def _tensors(path: str) -> Dict[str, str]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = {t.name: "in%d" % k for k, t in enumerate(session.get_inputs())}

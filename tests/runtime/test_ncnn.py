@@ -153,6 +153,22 @@ def test_networks_of_examples_give_what_onnx_runtime_gives(tmp_path: Path, name:
         np.testing.assert_allclose(made, one, 1e-3, 1e-4)
 
 
+@there
+def test_an_inference_runs_in_the_thread_that_asks_for_it(tmp_path: Path) -> None:
+    small(tmp_path / "net.onnx")
+    before = set(os.listdir("/proc/self/task"))
+    code = opened(tmp_path)
+    code.fire([np.ones(SHAPE, np.float32)], 0)
+    assert set(os.listdir("/proc/self/task")) <= before
+
+
+@there
+def test_more_threads_than_cores_are_told(tmp_path: Path) -> None:
+    small(tmp_path / "net.onnx")
+    with pytest.raises(TaskError, match=r"net\.onnx on 9999 threads: this program may use"):
+        opened(tmp_path, threads=9999)
+
+
 # -- what is kept ----------------------------------------------------------------------------------
 @there
 def test_a_network_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

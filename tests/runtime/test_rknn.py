@@ -30,6 +30,7 @@ from builds import HANGS, ROOT, Write, build, harness, run
 from models import N, save, weights
 
 STAND_INS = ROOT / "tests" / "support" / "standins" / "rockchip"
+SHELL = "sh -c 'for last; do :; done; exec sh -c \"$last\"' ssh"
 SHAPE = (1, 4, 8, 8)
 PYTHON = """
 import numpy as np
@@ -157,6 +158,22 @@ def test_a_program_is_converted_and_runs_on_three_cores(flow: Any, tmp_path: Pat
     assert done.returncode == 0 and done.stdout.count("got") == 6, done.stderr
     assert sorted(used.read_text().split()) == ["1", "1", "2", "2", "4", "4"]
     assert "RKNN 2.5.0, NPU" in report.read_text()
+
+
+def test_a_board_converts_before_it_runs(
+    flow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell is the ssh, and the stand-ins are the packages of the board."""
+    used, far = tmp_path / "cores", tmp_path / "far"
+    monkeypatch.setenv("FLOWC_SSH", SHELL)
+    monkeypatch.setenv("PYTHONPATH", str(STAND_INS))
+    monkeypatch.setenv("RKNN_CORES", str(used))
+    command = ["run", str(flow()), "--platform", "board", "--board", f"board{far}"]
+    command += ["--board-python", sys.executable, "--frames", "6", "--no-measure"]
+    done = CliRunner().invoke(cli.app, command)
+    assert done.exit_code == 0, done.output
+    assert sorted(used.read_text().split()) == ["1", "1", "2", "2", "4", "4"]
+    assert len([*(far / "engines").glob("*.rknn")]) == 1
 
 
 def test_a_changed_network_is_converted_again(flow: Any, tmp_path: Path) -> None:
