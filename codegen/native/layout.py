@@ -26,6 +26,7 @@ from ...model.deployment import (
     DeployedWorker,
     Deployment,
 )
+from .cycles import held_by_cycles
 
 Values = tuple[int | float, ...]
 
@@ -161,9 +162,10 @@ def layout(deployment: Deployment) -> Layout:
     most: dict[str, int] = {}
     for app in deployment.apps:
         found: dict[tuple[str, str], Read] = {}
+        held = held_by_cycles(app)
         for task in app.tasks:
             writes[task.name] = tuple(
-                _written(app, task, port, places, found) for port in task.outputs
+                _written(app, task, port, places, held, found) for port in task.outputs
             )
         for task in app.tasks:
             reads[task.name] = tuple(found[task.name, port.name] for port in task.inputs)
@@ -196,9 +198,11 @@ def _written(
     task: DeployedTask,
     port: DeployedPort,
     places: Mapping[str, Place],
+    held: Mapping[str, int],
     found: dict[tuple[str, str], Read],
 ) -> Written:
-    """Where an output goes; adds what its readers find to `found`."""
+    """Where an output goes; adds what its readers find to `found`. `held`: the tokens at most of
+    channels in cycles."""
     tokens, here = tokens_of(task, port), places[task.name]
     ends = {t.name: t for t in app.tasks}
     near: list[tuple[DeployedChannel, Tokens]] = []
@@ -214,7 +218,10 @@ def _written(
             near.append((channel, taken))
         else:
             replicas = here.replicas, there.replicas
-            ring = _ring(channel, tokens, taken, reader.code.batch, replicas)
+            most = channel.capacity
+            if replicas == (1, 1):
+                most = min(most, held.get(channel.name, most))
+            ring = _ring(channel, most, tokens, taken, reader.code.batch, replicas)
             found[reader.name, of.name] = Read(taken, ring)
             made.append(ring)
     arrays = []
@@ -235,13 +242,18 @@ def _behind(writer: Place, reader: Place, tokens: Tokens) -> int:
 
 
 def _ring(
-    channel: DeployedChannel, made: Tokens, taken: Tokens, group: int, replicas: tuple[int, int]
+    channel: DeployedChannel,
+    most: int,
+    made: Tokens,
+    taken: Tokens,
+    group: int,
+    replicas: tuple[int, int],
 ) -> Ring:
-    """Slots for the tokens of a channel and those that a window keeps, in whole iterations of the
-    writer. The reader takes the tokens of a `group` of firings at once. Of several readers, others
-    may have taken theirs before one has taken its own."""
+    """Slots for the tokens of a channel, `most` of them, and those that a window keeps, in whole
+    iterations of the writer. The reader takes the tokens of a `group` of firings at once. Of
+    several readers, others may have taken theirs before one has taken its own."""
     kept, seen = _kept_by(taken.port), taken.most * group
-    needed = channel.capacity + kept + (replicas[1] - 1) * made.in_iteration
+    needed = most + kept + (replicas[1] - 1) * made.in_iteration
     slots = -(-max(needed, seen) // made.in_iteration) * made.in_iteration
     return Ring(made, channel, slots, seen, kept, *replicas)
 

@@ -226,6 +226,18 @@ def test_a_failure_is_named(faults: Path, tmp_path: Path, what: int) -> None:
     assert document["status"] == 1
 
 
+def test_a_deadlock_is_named(faults: Path, tmp_path: Path) -> None:
+    """In a program that was changed by hand: a channel between its workers has no room."""
+    shutil.copytree(faults, tmp_path / "build")
+    main = tmp_path / "build/main.cpp"
+    main.write_text(MISTAKES["capacity"](main.read_text()))
+    compile_it = ["sh", "build.sh", "-o", "main"]
+    subprocess.run(compile_it, cwd=main.parent, check=True, timeout=HANGS)
+    status, out, said = run(main.parent, "--full-speed", "--quiet")
+    waits = "A.count waits for space from A.step; A.step waits for data from A.count"
+    assert (status, out, said) == (1, "", f"closed\nflowc: deadlock: {waits}\n")
+
+
 def test_a_task_that_does_not_start_is_named(faults: Path) -> None:
     status, _, said = run(faults, NO_MEMORY="1")
     assert status == 1
