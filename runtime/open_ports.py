@@ -294,7 +294,9 @@ class Ends:
         return all(len(self._waiting[n]) < max(WAIT_IN, self._most) for n in tokens)
 
     def _admit(self) -> None:
-        """Let in who waits outside, in order."""
+        """Let in who waits outside, in order. An inlet is woken by what it can take, or by the
+        first request of a batch: from then on it counts the time."""
+        before = {name: len(tokens) for name, tokens in self._waiting.items()}
         while self._lobby and self._fits(self._lobby[0][0]):
             tokens, future, came = self._lobby.popleft()
             if future is not None and not future.set_running_or_notify_cancel():
@@ -305,7 +307,9 @@ class Ends:
                 self._asked.append(future)
             for name, token in tokens.items():
                 self._waiting[name].append((token, came))
-        self._filled.notify_all()
+        for name, waiting in self._waiting.items():
+            if not before[name] or len(waiting) >= self._most:
+                self._filled.notify_all()
 
     def _taking(self, name: str) -> Callable[[], Tuple[np.ndarray, Optional[int]]]:
         def take() -> Tuple[np.ndarray, Optional[int]]:
