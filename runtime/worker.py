@@ -134,9 +134,7 @@ class Worker(threading.Thread, Waiter):
                 code.prepare()
             except Exception as error:
                 reason = "cannot start: " + describe(error)
-                self.of_run.fail(
-                    Failure(task.app.name, task.name, None, reason, details_of(error))
-                )
+                self.of_run.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
         rounds = rounds_of(self)
         for entry in self.order:
             if entry.task.column is not None:
