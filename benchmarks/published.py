@@ -47,8 +47,8 @@ How to read it: *paper* is what the paper prints. *Computed* is the same by the 
 with flowc's implementation of it. *flowc* is what flowc does by default or finds at best. Where
 they differ, the text above the table says why: an error of the paper, a bound that is to hold where
 the paper's does not, another network, or other hardware. *Not here* stands where the number was
-measured on a board, or lies in a picture only. Searches get a number of evaluations, so that all but
-B's clock rates, whose search gets seconds, is the same on every machine.
+measured on a board, or lies in a picture only. Searches get a number of evaluations, so that all of
+it is the same on every machine with the same versions of OR-Tools and numpy.
 """
 
 

@@ -20,7 +20,7 @@ HELD = (16, 18, 21, 23, 25, 28, 30)
 #: The name of the profile without a load, its best cut, and the number of layers.
 ALONE, START, LAYERS = "baseline", 23, 31
 
-#: The time of a frame in ns with so many layers on the GPU, at a time.
+#: Times of both stages in ns with so many layers on the GPU, at a time in ns.
 Times = Callable[[int, int], tuple[float, float]]
 
 
@@ -30,22 +30,11 @@ def tables(profiles: Mapping[str, Costs]) -> tuple[Table, Table]:
 
 
 def _where_they_end(profiles: Mapping[str, Costs]) -> Table:
+    alone = profiles[ALONE]
     rows = []
     for name, costs in profiles.items():
-        measured = []
-
-        def measure(cut: int, costs: Costs = costs, known: list[int] = measured) -> float:
-            known.append(cut)
-            return max(stages(costs, cut))
-
-        climbed = climb(START, measure)
-        count = len(measured)
-        printed = climb(START, measure, max(stages(profiles[ALONE], START)))
-        cut = loaded_cuts(profiles[ALONE])
-        moving(cut, lambda k, now, costs=costs: stages(costs, k), LASTS)  # type: ignore[misc]
-        best = min(range(1, LAYERS), key=lambda k, costs=costs: max(stages(costs, k)))  # type: ignore[misc]
-        ends = (printed, climbed, _layers(cut), best)
-        rows.append((name, count, *(_told(costs, k) for k in ends)))
+        count, ends = _ends(alone, costs)
+        rows.append((name, count, *(f"{k}: {1e9 / _slowest(costs, k):.1f}" for k in ends)))
     return table(
         "Algorithm 2 (section V-A), the cut for each load of Table 5 (layers on the GPU, images per"
         " second).",
@@ -58,6 +47,26 @@ def _where_they_end(profiles: Mapping[str, Costs]) -> Table:
     )
 
 
+def _ends(alone: Costs, loaded: Costs) -> tuple[int, tuple[int, ...]]:
+    """How many cuts Algorithm 2 measures; where it ends as printed and as meant, where flowc's rule
+    does, and the best cut of all."""
+    measured: list[int] = []
+
+    def measure(cut: int) -> float:
+        measured.append(cut)
+        return _slowest(loaded, cut)
+
+    def times(cut: int, now: int) -> tuple[float, float]:
+        return stages(loaded, cut)
+
+    meant = climb(START, measure)
+    count = len(measured)
+    printed = climb(START, measure, _slowest(alone, START))
+    cut = loaded_cuts(alone)
+    moving(cut, times, LASTS)
+    return count, (printed, meant, _layers(cut), min(range(1, LAYERS), key=measure))
+
+
 def _changing(profiles: Mapping[str, Costs]) -> Table:
     costs = list(profiles.values())
     end = 2 * len(costs) * LASTS
@@ -67,7 +76,7 @@ def _changing(profiles: Mapping[str, Costs]) -> Table:
 
     frames = {k: fixed(k, times, end) for k in range(1, LAYERS)}
     best = max(frames, key=lambda k: frames[k])
-    most = sum(1 / min(max(stages(c, k)) for k in range(1, LAYERS)) for c in costs)
+    most = sum(1 / min(_slowest(c, k) for k in range(1, LAYERS)) for c in costs)
     ways = {
         f"fixed: {START}, the best one without a load": frames[START],
         f"fixed: {best}, the best one for these loads": frames[best],
@@ -91,8 +100,9 @@ def _layers(cut: adapt.Cut) -> int:
     return int(cut.variants[cut.current].layers[0])
 
 
-def _told(costs: Costs, cut: int) -> str:
-    return f"{cut}: {1e9 / max(stages(costs, cut)):.1f}"
+def _slowest(costs: Costs, cut: int) -> float:
+    """The time between frames in ns."""
+    return max(stages(costs, cut))
 
 
 def stages(costs: Costs, cut: int) -> tuple[float, float]:
