@@ -327,6 +327,14 @@ def _misspelt_word_before(p: SyntaxFault) -> Advice | None:
     return None
 
 
+def _clause_before_the_braces(p: SyntaxFault) -> Advice | None:
+    kind = p.tokens[0]
+    if "LBRACE" not in p.accepted or p.text() not in ITEMS.get(str(kind.type), ()):
+        return None
+    inside = f"{kind} {p.tokens[1]} {{ {p.text()} ... }}"
+    return Advice(p.position, None, f"`{p.text()}` goes inside of the braces: `{inside}`")
+
+
 def _declaration_inside(p: SyntaxFault) -> Advice | None:
     # `task Name {` inside a block: the keyword is taken for an instance's name, and the name does
     # not fit.
@@ -361,6 +369,7 @@ RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _other_arrow,
     _equals,
     _argument_without_name,
+    _clause_before_the_braces,
     _comma,
     _window_elsewhere,
     _rate_behind_window,
