@@ -77,8 +77,8 @@ class Sized(Port):
             array = np.zeros(0, self.dtype)
         if array.dtype != self.dtype or not self._takes(array.shape):
             raise TaskError(
-                "returned %s%s for port `%s`, whose tokens are %s"
-                % (array.dtype, list(array.shape), self.name, self.kind(0))
+                "returned %s%s for port `%s`, whose tokens are %s%s"
+                % (array.dtype, list(array.shape), self.name, self.kind(0), self.remedy(value))
             )
         freeze(array)
         return array

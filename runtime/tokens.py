@@ -67,9 +67,18 @@ class Port:
         ):
             returned = "%s%s" % (array.dtype, list(array.shape))
             raise TaskError(
-                "returned %s for port `%s`, which is %s" % (returned, self.name, self.kind(firing))
+                "returned %s for port `%s`, which is %s%s"
+                % (returned, self.name, self.kind(firing), self.remedy(value))
             )
         return array
+
+    def remedy(self, value: Any) -> str:
+        """What to write where an array has another dtype of the kind of the port; else empty."""
+        if not isinstance(value, np.ndarray) or value.dtype == self.dtype:
+            return ""
+        if not np.can_cast(value.dtype, self.dtype, "same_kind"):
+            return ""
+        return "; `.astype(np.%s)` converts it" % self.dtype
 
     def kind(self, firing: int) -> str:
         """The type of what that firing passes through this port, in words."""

@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+from fractions import Fraction
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple, Union
 
 from .failures import Failure
 from .steady import join
@@ -15,6 +16,7 @@ from .system import is_stopped
 from .worker import Worker
 
 if TYPE_CHECKING:
+    from .graph import App
     from .run import Run
 
 #: Seconds without any progress, with every worker waiting for another, that count as a deadlock.
@@ -31,6 +33,22 @@ STARTS = 5.0
 NO_LIFE = "no sign of life for %.0f s: %s is %s"
 #: Seconds over which it is judged whether an app keeps its pace.
 PACE = 1.0
+
+
+def out_of_time(app: App, missed: int, frames: int) -> str:
+    """What is said of an app that has missed so many deadlines, of frames and paths, in its last
+    frames."""
+    told = []
+    if app.deadline is not None:
+        told.append("deadline %s" % _in_ms(app.deadline))
+    if app.latencies:
+        told.append("last frame %s" % _in_ms(app.latencies[-1]))
+    numbers = " (%s)" % ", ".join(told) if told else ""
+    return "%s missed %d deadlines in its last %d frames%s" % (app.name, missed, frames, numbers)
+
+
+def _in_ms(ns: Union[int, Fraction]) -> str:
+    return "%g ms" % round(float(ns) / 1e6, 3)
 
 
 class Starting:
@@ -196,8 +214,7 @@ class Watch:
                 continue
             missed, done = app.late() - late, app.frames - frames
             if done and not behind and missed > done / 2:
-                worst = "%.0f ms" % (app.latencies[-1] / 1e6) if app.latencies else "later"
-                self._run.speak("%s falls behind: its last frame took %s" % (app.name, worst))
+                self._run.speak(out_of_time(app, missed, done))
                 behind = True
             elif done and behind and not missed:
                 self._run.speak("%s is in time again" % app.name)

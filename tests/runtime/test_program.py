@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -269,6 +270,10 @@ int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = times(*n)
             "import numpy as np\n    return np.zeros(3)",
             "failed at firing 0: returned float64[3] for port `m`, which is int64[]",
         ),
+        (
+            "import numpy as np\n    return np.ones((), np.int32)",
+            "returned int32[] for port `m`, which is int64[]; `.astype(np.int64)` converts it",
+        ),
         ("return n, n", "failed at firing 0: returned 2 values for 1 port (m)"),
         ("return None", "failed at firing 0: returned nothing for port `m`"),
         ("n += 1\n    return n", "arrays on a channel are read-only"),
@@ -496,6 +501,20 @@ def test_a_period_paces_the_sources_and_misses_are_counted(write: Write, tmp_pat
         fast["A"]["seconds"] == 0.049 and fast["A"]["overruns"] == fast["A"]["deadline_misses"] == 0
     )
     assert fast["Slow"]["seconds"] == 0
+
+
+def test_an_app_that_keeps_pace_and_misses_its_deadline_is_told_so(
+    write: Write, tmp_path: Path
+) -> None:
+    code = COUNT + "\ndef late(n):\n    import time\n    time.sleep(0.003)\n    return n\n"
+    flow = write(
+        COMMON + 'task Late { in n: N  out m: N  python "t.py:late" }\n'
+        "app A { period 20 ms  deadline 1 ms  c: Count  l: Late  k: Keep  c -> l -> k }\n",
+        t_py=code,
+    )
+    done = run(build(flow, tmp_path / "out"), "--frames", "90")
+    told = r"flowc: A missed \d+ deadlines in its last \d+ frames \(deadline 1 ms, last frame [\d.]+ ms\)"
+    assert re.search(told, done.stderr) and "behind" not in done.stderr
 
 
 def test_a_source_is_released_every_part_of_the_period(write: Write, tmp_path: Path) -> None:

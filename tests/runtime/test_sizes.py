@@ -84,6 +84,10 @@ def test_the_harness_notices_a_token_of_another_size(write: Write, tmp_path: Pat
             "made[0], [np.zeros((3, 481), np.float32)] * 2, []",
             "returned float32[3, 481] for port `two`, whose tokens are float32[3, up to 480]",
         ),
+        (
+            "made[0].astype(float), made[1:3], []",
+            "float64[3, 1] for port `line`, whose tokens are float32[3, up to 480]; `.astype(np.float32)` converts it",
+        ),
         ("np.zeros(3, np.float32), made[1:3], []", "returned float32[3] for port `line`"),
         ("made[0].astype(int), made[1:3], []", "returned int64[3, 1] for port `line`"),
         ("made[0], made[:1], []", "returned 1 tokens for port `two`, which has 2"),

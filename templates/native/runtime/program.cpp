@@ -275,6 +275,24 @@ class Watch
             }
         }
     }
+    static std::string out_of_time(const App &app, int64_t missed, int64_t frames)
+    {
+        const Latencies &times = app.latencies;
+        std::string told;
+        if (times.deadline >= 0)
+            told = "deadline " + in_ms(times.deadline);
+        if (times.count)
+            told += (told.empty() ? "last frame " : ", last frame ") +
+                    in_ms(times.latest[(times.count - 1) % KEPT]);
+        return app.name +
+               format(" missed %lld deadlines in its last %lld frames",
+                      static_cast<long long>(missed), static_cast<long long>(frames)) +
+               (told.empty() ? "" : " (" + told + ")");
+    }
+    static std::string in_ms(ns time)
+    {
+        return format("%g ms", std::round(double(time) / 1e3) / 1e3);
+    }
     void check_pace()
     {
         for (size_t i = 0; i < paces.size(); i++) {
@@ -286,12 +304,7 @@ class Watch
             if (!done)
                 continue;
             if (!pace.behind && 2 * missed > done) {
-                const ns last = app.latencies.count
-                                    ? app.latencies.latest[(app.latencies.count - 1) % KEPT]
-                                    : 0;
-                Run::complain(
-                    std::string(app.name) +
-                    format(" falls behind: its last frame took %.0f ms", double(last) / 1e6));
+                Run::complain(out_of_time(app, missed, done));
                 pace.behind = true;
             } else if (pace.behind && !missed) {
                 Run::complain(std::string(app.name) + " is in time again");
