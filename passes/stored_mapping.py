@@ -16,7 +16,7 @@ from ..model.platform import Platform
 from ..model.scenario import Scenario, State
 from ..model.system import System
 from ..model.transfers import without_transfers
-from ..profiling.identity import task_hashes
+from ..profiling.identity import listed_changes, task_hashes
 from ..targets.pins import pinned
 from .precision import Precision, with_precision
 from .staged import Staged, tasks_of
@@ -82,7 +82,10 @@ class StoredMapping:
         changed = [name for name in names if now.get(name) != self.identity.get(name)]
         if not changed:
             return None
-        shown = ["the graph or its pins" if n == PINS else f"`{n}`" for n in changed[:3]]
+        tasks = [name for name in changed if name != PINS]
+        shown = ["the graph or its pins"] if PINS in changed else []
+        if tasks:
+            shown.append(listed_changes(system, tasks, limit=3))
         return not_used(f"`{self.file}` is stale: {' and '.join(shown)} changed since")
 
     def __call__(self, staged: Staged) -> Staged:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ..dsl.includes import c_includes
 from ..dsl.modules import local_modules
 from ..model.application import FilePath, Port, Task
+from ..model.diagnostic import listed
 from ..model.system import System
 
 
@@ -32,6 +33,23 @@ def task_hashes(system: System) -> dict[str, str]:
             if task.resampling is None and task.transfer is None:
                 hashes[task.name] = content_hash(task, _helpers(task))
     return hashes
+
+
+def listed_changes(system: System, changed: Collection[str], limit: int = 8) -> str:
+    """Tasks whose hashes differ, in words. Where all tasks of a file of code are among them, and
+    they are several, the file is named first: most likely it is what changed.
+    """
+    users: dict[str, list[str]] = {}
+    for app in system.apps:
+        for task in app.tasks:
+            code = task.implementation_on("cpu") or task.implementation_on("gpu")
+            if code is not None:
+                users.setdefault(code.file, []).append(task.name)
+    whole = {f: names for f, names in users.items() if len(names) > 1 and {*names} <= {*changed}}
+    by_file = [f"`{f}` or its tasks ({listed(names, limit)})" for f, names in whole.items()]
+    named = {name for names in whole.values() for name in names}
+    alone = [name for name in changed if name not in named]
+    return " and ".join([*by_file, listed(alone, limit)] if alone else by_file)
 
 
 def _helpers(task: Task) -> tuple[Path, ...]:

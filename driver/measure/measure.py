@@ -7,7 +7,8 @@ store it. `devices` measures times on GPUs and DLAs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -49,6 +50,17 @@ T = TypeVar("T")
 #: Seconds for which a build without a stored profile measures the application, and seconds for the
 #: layers of one network.
 SHORT, LAYERS = 1.5, 2.0
+
+#: What Python says of a module that it does not find.
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+#: Packages whose modules have another name.
+_PACKAGES = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "serial": "pyserial",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +263,23 @@ def _failed(valid: Valid, reason: str) -> Diagnostic:
     longest_first = sorted(valid.tasks.values(), key=lambda task: -len(task.name))
     task = next((t for t in longest_first if f"task {t.name} " in reason), None)
     message = f"the application failed while it was measured\n{reason}"
-    if task is not None and task.inputs:
-        return Diagnostic("F606", message, task.span)
-    # Most likely a source without its camera, or one that waits for data from outside.
-    help_text = "`flowc build --no-measure` builds without running anything"
-    return Diagnostic("F606", message, task.span if task else None, help=help_text)
+    helps = [*_missing_module(valid, reason)]
+    if task is None or not task.inputs or helps:
+        # Most likely a source without its camera, or one that waits for data from outside.
+        helps.append("`flowc build --no-measure` builds without running anything")
+    span = task.span if task else None
+    return Diagnostic("F606", message, span, help="; ".join(helps))
+
+
+def _missing_module(valid: Valid, reason: str) -> Iterator[str]:
+    """What to install, if Python did not find a module."""
+    missing = _NO_MODULE.search(reason)
+    if missing is None:
+        return
+    module = missing[1].partition(".")[0]
+    package = _PACKAGES.get(module, module)
+    command = " ".join([*valid.host.python, "-m", "pip", "install", package])
+    yield f"install what has `{module}` for the Python that runs the tasks: `{command}`"
 
 
 # -- layers ----------------------------------------------------------------------------------------

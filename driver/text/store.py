@@ -22,7 +22,7 @@ from ...model.platform import Platform
 from ...model.profile import Profile, ProfileEntry
 from ...model.system import System
 from ...passes.stored_mapping import StoredMapping, identity, not_used, without_bounds
-from ...profiling.identity import task_hashes
+from ...profiling.identity import listed_changes, task_hashes
 from ...targets.inference import runs_in
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def read_profile(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]]:
         return None, (_warning(f"`{name}` was measured on another machine ({profile.host})"),)
     changed = _changed(profile, digests)
     if changed:
-        return None, (_warning(f"`{name}` is stale: {listed(changed)} changed since"),)
+        return None, (
+            _warning(f"`{name}` is stale: {listed_changes(valid.system, changed)} changed since"),
+        )
     new = [task for task in digests if task not in known]
     untold = [task for task in new if not _cut_since(task, known)]
     if untold:
@@ -138,8 +140,8 @@ def read_estimates(valid: Valid) -> tuple[Profile | None, tuple[Diagnostic, ...]
         )
     if changed:
         messages.append(
-            f"`{name}` is stale: {listed(changed)} changed since, and their times count as"
-            " estimates"
+            f"`{name}` is stale: {listed_changes(valid.system, changed)} changed since, and their"
+            " times count as estimates"
         )
     entries = []
     for e in profile.entries:

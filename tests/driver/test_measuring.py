@@ -4,6 +4,7 @@ stored."""
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +107,17 @@ def test_a_profile_of_another_machine_counts_as_an_estimate(write: Write, tmp_pa
         "A.s": 3000,
     }
     assert profile_of(flow).read_bytes() == before
+
+
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_file_is_named_where_all_of_its_tasks_changed(write: Write, tmp_path: Path) -> None:
+    code = CODE["t_py"] + CODE["s_py"]
+    flow = write(TEXT.replace("s.py", "t.py"), t_py=code, h_py=CODE["h_py"])
+    store_profile(flow)
+    flow.with_name("t.py").write_text(f"{code}\nCHANGED = 1\n")
+    built = flowc.build(flow, tmp_path / "out", measure=False)
+    ((_, message),) = warned(built.diagnostics)
+    assert "is stale: `t.py` or its tasks (`A.c` and `A.s`) changed since" in message
 
 
 @pytest.mark.usefixtures("nothing_runs")
@@ -234,3 +246,26 @@ def test_a_source_without_data_is_told_the_way_out(
     (fault,) = raised.value.diagnostics
     assert fault.code == "F606" and said in fault.message
     assert ("--no-measure" in (fault.help or "")) is way_out
+
+
+@pytest.mark.parametrize("task", ["A.c", "A.h"])
+@pytest.mark.parametrize(
+    ("module", "package"), [("cv2", "opencv-python"), ("scipy.signal", "scipy")]
+)
+def test_a_module_that_is_missing_is_to_be_installed(
+    task: str, module: str, package: str, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: object, **options: object) -> None:
+        why = f"cannot start: ModuleNotFoundError: No module named '{module}'"
+        raise MeasurementFailed(f"app A, task {task} failed: {why}")
+
+    monkeypatch.setattr(measuring, "run_build", fails)
+    with pytest.raises(Errors) as raised:
+        flowc.build(write(TEXT, **CODE))
+    (fault,) = raised.value.diagnostics
+    top = module.partition(".")[0]
+    assert fault.help == (
+        f"install what has `{top}` for the Python that runs the tasks:"
+        f" `{sys.executable} -m pip install {package}`;"
+        " `flowc build --no-measure` builds without running anything"
+    )
