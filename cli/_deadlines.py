@@ -41,6 +41,8 @@ def joint_table(joint: Joint) -> str:
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
             " program could have computed: bounds\nand what was seen are those of such a machine"
         )
+    if joint.seen is not None:
+        tables.append("utilizations above are worst cases, with the longest firings of the run")
     tables.append(_search(joint) + "\n" + _optimality(joint, verdict))
     if joint.doubt:
         tables.append(
@@ -199,13 +201,13 @@ def _nothing_found(joint: Joint) -> str:
 def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
     """The maximum utilization by the `verdict` of the search, and how good it is."""
     outcome = joint.outcome
-    times = "" if joint.program is None else "by the times of the profile, "
+    times = "" if joint.program is None else "by the worst cases of the profile, "
     said = f"{times}maximum utilization {float(verdict.maximum):.4%}"
     if not verdict.feasible:
         return f"{said}: {_nothing_found(joint)}"
     if outcome.spared is not None:
-        other = f"{float(outcome.spared):.4%} would be possible (`--objective utilization`)"
-        return f"{said} on fewer processors, where {other}"
+        other = f"{float(outcome.spared):.4%} on more of them (`--objective utilization`)"
+        return f"{said} on the fewest processors that leave slack, and {other}"
     candidates = " of these candidates" if joint.problem.networks else ""
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, candidates)}{said}"

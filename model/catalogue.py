@@ -474,6 +474,10 @@ CODES: dict[str, tuple[str, str]] = {
         "a time rests on few firings",
         "The first firing of a task is left out of a profile, as caches, buffers and threads make it slow; what is left are too few to decide by. `flowc profile` goes on for longer than it was asked to while tasks have fewer than five, within limits. This is a warning.",
     ),
+    "F625": (
+        "an app may be late with a worst case far above its mean",
+        "A measured worst case is at least the longest firing that was seen. One firing that took more than ten times the mean was often delayed by something else on the machine, or did work that is done once. Named are worst cases of more than a tenth of the deadline. This is a warning; a `wcet` in the text replaces what was measured.",
+    ),
     "F640": (
         "the board cannot be reached",
         "flowc uses the `ssh` of this machine, with its configuration and agent. It asks for no password and accepts no unknown key, so `ssh BOARD true` has to work without a prompt first.",

@@ -519,6 +519,8 @@ _WORDS = {
     "queue": "is ahead of it in queues",
     "contention": "slows it down",
 }
+#: The same for firings of the group itself: of other tasks, or for other frames.
+_OF_ITSELF = "its other firings on the same processor may come first"
 
 
 def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[str]:
@@ -536,7 +538,9 @@ def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[s
         elif term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
             own[term.who] = own.get(term.who, Fraction(0)) + term.total
         else:
-            others.setdefault((home.get(term.who, term.who), _WORDS[term.kind]), []).append(term)
+            name = home.get(term.who, term.who)
+            does = _OF_ITSELF if name == group else f"`{name}` {_WORDS[term.kind]}"
+            others.setdefault((name, does), []).append(term)
     said = ", ".join(
         f"{name.removeprefix(group + '.')} {float(ns) / 1e6:.2f}" for name, ns in own.items()
     )
@@ -549,7 +553,7 @@ def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[s
             for t in theirs
             if t.times > 0
         )
-        yield f"  `{name}` {does}: {float(sum(t.total for t in theirs)) / 1e6:.2f} ms ({parts})"
+        yield f"  {does}: {float(sum(t.total for t in theirs)) / 1e6:.2f} ms ({parts})"
 
 
 def simulated(joint: Joint) -> Chart | None:

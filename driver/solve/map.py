@@ -47,6 +47,7 @@ from .deadlines import Joint, map_jointly, wants_joint
 from .engines import on_engines
 from .known_times import KnownTimes, known_times, require_some_time
 from .lists import CountedList, counted_lists
+from .long_firings import long_firings
 from .mixed import is_mixed, map_mixed
 from .request import MapRequest, supposed
 from .state_map import States, map_states_apart
@@ -247,9 +248,9 @@ def _map_with_deadlines(
         joint = map_jointly_within(valid, known, request, limit)
     verdict = joint.verdict
     fits = bool(joint.mapping.groups) and verdict is not None and not verdict.beyond_board
-    return Answer(
-        joint.mapping, valid, (*joint.diagnostics, *request.search_workers.told), joint, fits
-    )
+    long = long_firings(valid, known.times, joint)
+    said = (*joint.diagnostics, *long, *request.search_workers.told)
+    return Answer(joint.mapping, valid, said, joint, fits)
 
 
 def _map_states(

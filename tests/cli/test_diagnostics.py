@@ -161,7 +161,7 @@ def test_a_faulty_text_is_explained(stem: str, examples: Path) -> None:
     assert stem[:4] in codes
     assert codes - {stem[:4]} <= set(), "an example shows one fault"
     refused = "error" in {severity for severity, _ in found} or re.search(
-        r"^  \S+ +no  ", result.stdout, re.MULTILINE
+        r"^  \S+ +no  |^\S+ +too late ", result.stdout, re.MULTILINE
     )
     assert result.exit_code == (1 if refused else 0), result.stdout
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from pathlib import Path
 
 import flowc
 import pytest
-from flowc.profiling.measure import worst_case
+from flowc.driver.measure import measure as measuring
+from flowc.profiling.measure import MeasuredTimes, worst_case
 from flowc.profiling.there.samples import (
     CLOSE,
     DEVIATIONS,
@@ -20,7 +22,7 @@ from flowc.profiling.there.samples import (
     warm,
 )
 
-from builds import Write
+from builds import Write, store_profile
 from drawn import MS, Entry, store_entries
 
 COLD = 85 * MS
@@ -139,3 +141,39 @@ def test_times_of_few_firings_are_named(
                 "`flowc profile --platform board --seconds 1` measures more of them, if the"
                 " stream is that long"
             )
+
+
+# -- what is said of a single long one -------------------------------------------------------------
+BELT = """
+task Camera { out x: float64  wcet 1 ms  python "belt.py:camera" }
+task Vote { in x: float64  python "belt.py:vote" }
+app Belt { period 20 ms  deadline 10 ms  camera: Camera  vote: Vote  camera -> vote }
+"""
+
+
+@pytest.mark.parametrize(
+    ("long", "remedy"),
+    [
+        (None, None),
+        (0, "that was its first firing: what is done once belongs into `__init__`"),
+        (7, "`flowc map` runs it again: on a busy machine one firing may be long"),
+    ],
+)
+def test_a_long_firing_of_a_run_is_named_where_a_deadline_is_missed(
+    write: Write, monkeypatch: pytest.MonkeyPatch, long: int | None, remedy: str | None
+) -> None:
+    flow = write(BELT, belt_py="def camera(): return 0.5\n\n\ndef vote(x): pass\n")
+    usual = {"Belt.camera": (MS // 4,) * 40, "Belt.vote": (MS // 4,) * 40}
+
+    def ran(directory: Path, seconds: float, *, paced: bool, **_: object) -> MeasuredTimes:
+        samples = dict(usual)
+        if paced and long is not None:
+            samples["Belt.vote"] = tuple(12 * MS if n == long else MS // 4 for n in range(40))
+        return MeasuredTimes(samples, {"Belt": 1e6}, {"Belt": 1e6}, {}, {})
+
+    monkeypatch.setattr(measuring, "run_build", ran)
+    store_profile(flow, {"Belt.vote": MS // 4})
+    found = flowc.map(flow, budget=0.1).diagnostics
+    told = [(d.message, d.help) for d in found if d.code == "F625"]
+    message = "`Belt` may be late with a worst case of `Belt.vote` of 12.00 ms, 48 times its mean of 0.25 ms"
+    assert told == ([] if remedy is None else [(message, remedy)])

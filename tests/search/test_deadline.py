@@ -805,6 +805,21 @@ def test_few_processors_are_no_fewer_where_pins_hold_others() -> None:
     assert found.assignment is not None and set(found.assignment.tasks) == {"arm[1]", "arm[2]"}
 
 
+def test_an_app_is_not_said_to_come_before_itself(write: Write) -> None:
+    flow = write(
+        "task Camera { out x  wcet 3 ms } task Prep { in x  out y  wcet 6 ms } task Vote { in y  wcet 3 ms }\n"
+        "app Belt { period 8 ms  deadline 16 ms  camera: Camera  prep: Prep  vote: Vote  camera -> prep -> vote }\n"
+        "platform two { cpu core[2] }\n"
+        "mapping on two { Belt.camera -> core[0]  Belt.vote -> core[0]  Belt.prep -> core[1] }"
+    )
+    status, out, _ = call("map", flow, "--platform", "two", "--budget", "1s", "--explain")
+    assert status == 1 and "`Belt` may come first" not in out
+    assert (
+        "  its other firings on the same processor may come first: 11.00 ms"
+        " (2 x vote 6.00, 2 x camera 5.00)" in out
+    )
+
+
 # -- paths -----------------------------------------------------------------------------------------
 SPOT = """
 task Mic {{ out x: float32 rate 512  wcet 1 ms }}
