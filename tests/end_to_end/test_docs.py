@@ -30,10 +30,37 @@ RUN = {
     "embedding": 7,
     "fmu": 1,
     "language": 3,
+    "program": 1,
     "robots": 3,
     "scenarios": 2,
-    "tasks": 5,
+    "tasks": 6,
 }
+
+
+#: Instead of OpenCV: a film of three frames.
+CV2 = """
+import numpy as np
+
+CAP_PROP_FRAME_WIDTH, CAP_PROP_FRAME_HEIGHT = 3, 4
+
+
+class VideoCapture:
+    def __init__(self, device):
+        self.size, self.frames = {}, 0
+
+    def set(self, which, value):
+        self.size[which] = value
+
+    def read(self):
+        if self.frames == 3:
+            return False, None
+        rows, columns = self.size[CAP_PROP_FRAME_HEIGHT], self.size[CAP_PROP_FRAME_WIDTH]
+        self.frames += 1
+        return True, np.full((rows, columns, 3), self.frames - 1, np.uint8)
+
+    def release(self):
+        assert self.frames == 3
+"""
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -132,6 +159,17 @@ def test_language(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("lines.flow", capfd, "--frames", "2") == "[144. 144. 144.]\n" * 2
 
 
+def test_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mcap_ros2")
+    write_files("language", tmp_path)
+    run("tone.flow", capfd, "--frames", "1", "--record", "run.mcap")
+    (script,) = scripts("program")
+    exec(script, {})
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [str(n) for n in range(len(lines))] and lines
+    assert all(re.fullmatch(r"\d+ \d+ \[-?[\d.e-]+\]", line) for line in lines)
+
+
 def test_robots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,4 +231,6 @@ def test_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         runpy.run_path(script)
     assert ("", run("steps.flow", capfd)) in blocks("tasks")
     assert run("sort.flow", capfd, "--frames", "2") == "[0 1 2 0]\n[0 1 2 0]\n"
+    (tmp_path / "cv2.py").write_text(CV2)
+    assert run("look.flow", capfd) == "(480, 640, 3) 0.0\n(480, 640, 3) 1.0\n(480, 640, 3) 2.0\n"
     assert re.fullmatch(r"(\[.*\]\n){2}", run("find.flow", capfd, "--frames", "2"))
