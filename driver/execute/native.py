@@ -32,6 +32,7 @@ OPTIONS = frozenset(
         "trace_frames",
         "report_to",
         "quiet",
+        "strict",
         "watchdog",
     }
 )
