@@ -20,8 +20,9 @@ from ..in_c import compile_command, is_cpp, shell_word
 from ..kept import Object
 from ..printing import printing
 from ..sources import Plan
+from .kernels import compiled_kernels, has_kernels
 from .library import header, library_of
-from .main_cpp import has_networks, main_cpp
+from .main_cpp import has_networks, main_cpp, networks_on_gpu
 from .states import main_with_states
 from .symbols import Symbols, symbols_of
 
@@ -52,14 +53,20 @@ def native_files(deployed: Deployed) -> Plan:
     library = library_of(deployed.deployment)
     if library is not None:
         plan[library.header] = header(jinja, deployed.deployment, library)
+    kernels = has_kernels(deployed.deployment)
+    plan |= compiled_kernels(deployed.deployment, deployed.files)
     unused = set() if networks else {"network"}
+    unused |= set() if kernels else {"gpu", "cuda_driver"}
     unused |= set() if library is not None else {"library"}
     for file in sorted(RUNTIME.glob("*.?pp")):
         if file.stem in unused:
             continue
         plan[f"native/{file.name}"] = file.read_bytes()
     plan["native/LICENSE"] = LICENSE.read_bytes()
-    onnxruntime = onnxruntime_library() if networks else None
+    # what runs networks on a GPU has more files than that, and CUDA's libraries
+    onnxruntime = (
+        onnxruntime_library() if networks and not networks_on_gpu(deployed.deployment) else None
+    )
     if onnxruntime is not None:
         plan[LIBRARY] = onnxruntime
         for notice in _licenses(onnxruntime):
@@ -88,6 +95,8 @@ def objects_of(deployed: Deployed) -> tuple[Object, ...]:
     common = [_PROGRAM_O]
     if has_networks(deployed.deployment):
         common.append("native/network.o")
+    if has_kernels(deployed.deployment):
+        common.append("native/gpu.o")
     beside = ["native", "main.cpp"]
     if library is not None:
         common.append("native/library.o")

@@ -18,7 +18,7 @@ class Network : public Code
 {
     const char *const file;
     const int threads;
-    const bool spin;
+    const bool spin, on_gpu;
     void *session = nullptr;
     std::vector<const char *> x_names, y_names;
     static thread_local std::string why;
@@ -28,8 +28,12 @@ class Network : public Code
 public:
     std::vector<const Tensor *> inputs, outputs;
 
-    // `threads` share an inference; they `spin` while they wait for their next part.
-    Network(const char *file, int threads, bool spin) : file(file), threads(threads), spin(spin) {}
+    // `threads` share an inference; they `spin` while they wait for their next part. On a GPU, ONNX
+    // Runtime copies what it reads to the GPU, and what it makes back.
+    Network(const char *file, int threads, bool spin, bool on_gpu = false)
+        : file(file), threads(threads), spin(spin), on_gpu(on_gpu)
+    {
+    }
     std::string open() override;
     std::string failed(int) override { return why; }
     int run(std::initializer_list<const void *> from, std::initializer_list<void *> to);
