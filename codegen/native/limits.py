@@ -18,6 +18,7 @@ from ..kinds.border import BorderCode
 from ..kinds.c import CCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
+from ..kinds.openvino import OpenVinoCode
 from ..kinds.resample import ResampleCode
 from .main_cpp import lossy
 
@@ -128,8 +129,9 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
         if len(ends) > 1 and any(t.name in incomplete for t in ends):
             message = f"app `{app.name}` goes on after errors, and has several `out`"
             faults[message] = _later(message, spans.get(ends[0].name))
+    known = BorderCode | CCode | LinkCode | OnnxCode | OpenVinoCode | ResampleCode
     for task in deployment.tasks:
-        if not isinstance(task.code, BorderCode | CCode | LinkCode | OnnxCode | ResampleCode):
+        if not isinstance(task.code, known):
             message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())

@@ -27,6 +27,7 @@ from ..kinds.border import BorderCode
 from ..kinds.c import CCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
+from ..kinds.openvino import OpenVinoCode
 from ..kinds.resample import ResampleCode
 from ..marks import Marks, Way, marks_of
 from ..names import identifiers
@@ -38,6 +39,9 @@ from .symbols import CPP_WORDS, Symbols, symbols_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+#: The files of the runtime for inference engines, without their suffixes, by kinds of code.
+_OF_KINDS: dict[type, str] = {OnnxCode: "network", OpenVinoCode: "openvino"}
+ENGINES = tuple(_OF_KINDS.values())
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
@@ -78,15 +82,16 @@ def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
         "apps": [text.app(app) for app in deployment.apps],
         "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
         "about": text.about(),
-        "networks": has_networks(deployment),
+        "engines": engines_in(deployment),
         "library": library_of(deployment),
     }
     return jinja.get_template("native/main.cpp.j2").render(words).encode()
 
 
-def has_networks(deployment: Deployment) -> bool:
-    """Does it need ONNX Runtime?"""
-    return any(isinstance(task.code, OnnxCode) for task in deployment.tasks)
+def engines_in(deployment: Deployment) -> list[str]:
+    """What the runtime has for the inference engines that it needs."""
+    kinds = {type(task.code) for task in deployment.tasks}
+    return [stem for kind, stem in _OF_KINDS.items() if kind in kinds]
 
 
 def c_type(dtype: str) -> str:
@@ -328,7 +333,7 @@ class _Text:
     def _tensors(self, task: DeployedTask) -> Iterator[str]:
         """The tensors of a network, in the memory of the channels at its ports."""
         code = task.code
-        if not isinstance(code, OnnxCode):
+        if not isinstance(code, OnnxCode | OpenVinoCode):
             return
         here = self._tasks[task.name]
         names = iter(self._names(task))
@@ -382,6 +387,10 @@ class _Text:
         if isinstance(code, OnnxCode):
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
+        if isinstance(code, OpenVinoCode):
+            precision = "bf16" if code.precision == "bf16" else "f32"
+            how = f'{code.threads}, "{precision}", {self._layout.places[task.name].replicas}'
+            return [f"flow::OpenVino code({c_text.text(code.file)}, {how});"]
         if isinstance(code, LinkCode):
             app = self._apps[self._app_of[task.name].name]
             return [f"flow::{code.end.capitalize()} code({self._links[code.link]}, {app});"]
@@ -691,6 +700,11 @@ class _Text:
         if isinstance(code, OnnxCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, OpenVinoCode):
+            split, replicas = len(task.inputs), self._layout.places[task.name].replicas
+            worker = f"k % {replicas}" if replicas > 1 else "0"
+            sides = f"{{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}}"
+            return f"code.run({worker}, {sides})"
         if isinstance(code, LinkCode):
             verb = {"put": "put", "latest": "look", "take": "take"}[code.end]
             return f"code.{verb}({names[0]}, firing)"
@@ -831,7 +845,8 @@ def _bytes(tokens: Tokens) -> int:
 def _zeroed(task: DeployedTask) -> bool:
     """Are its outputs zero before a firing? Networks write all of them, and so does what copies
     tokens."""
-    return not isinstance(task.code, OnnxCode | LinkCode | BorderCode) and task.keep is None
+    writes_all = OnnxCode | OpenVinoCode | LinkCode | BorderCode
+    return not isinstance(task.code, writes_all) and task.keep is None
 
 
 def _plus(place: list[tuple[int, str]], size: int) -> str:

@@ -157,9 +157,8 @@ std::string Network::open()
     for (const auto *side : {&inputs, &outputs})
         for (const Tensor *tensor : *side)
             for (size_t i = 0; i < tensor->values.size(); i++) {
-                void **const value = const_cast<void **>(&tensor->values[i]);
                 const std::string wrong =
-                    wrapped(*tensor, tensor->memory + i * tensor->bytes, value);
+                    wrapped(*tensor, tensor->memory + i * tensor->bytes, &tensor->values[i]);
                 if (!wrong.empty())
                     return wrong;
             }
