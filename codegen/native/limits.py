@@ -21,13 +21,16 @@ from ..kinds.cuda import CudaCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.onnx_cuda import OnnxCudaCode
+from ..kinds.openvino import OpenVinoCode
 from ..kinds.python import PythonCode
 from ..kinds.resample import ResampleCode
 from .kernels import not_compilable
 from .main_cpp import lossy
 
 #: The kinds of code of native programs.
-_KINDS = BorderCode | CCode | CudaCode | LinkCode | OnnxCode | OnnxCudaCode | ResampleCode
+_KINDS = (
+    BorderCode | CCode | CudaCode | LinkCode | OnnxCode | OnnxCudaCode | OpenVinoCode | ResampleCode
+)
 #: One processor would close what another one uses.
 _ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
 #: What else can be done about it.
@@ -153,8 +156,9 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
             faults[message] = _later(message, spans.get(ends[0].name))
     for task in deployment.tasks:
         faults |= {d.message: d for d in _of_kind(task, spans.get(task.name))}
-        if deployment.scenario is not None and isinstance(task.code, CudaCode):
-            message = f"`{task.name}` has kernels, in a program with states"
+        if deployment.scenario is not None and isinstance(task.code, CudaCode | OpenVinoCode):
+            what = "kernels" if isinstance(task.code, CudaCode) else "OpenVINO as its engine"
+            message = f"`{task.name}` has {what}, in a program with states"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())
 

@@ -29,6 +29,7 @@ from ..kinds.cuda import CudaCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
 from ..kinds.onnx_cuda import OnnxCudaCode
+from ..kinds.openvino import OpenVinoCode
 from ..kinds.resample import ResampleCode
 from ..marks import Marks, Way, marks_of
 from ..names import identifiers
@@ -41,6 +42,13 @@ from .symbols import CPP_WORDS, Symbols, symbols_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+#: The files of the runtime for inference engines, without their suffixes, by kinds of code.
+_OF_KINDS: dict[type, str] = {
+    OnnxCode: "network",
+    OnnxCudaCode: "network",
+    OpenVinoCode: "openvino",
+}
+ENGINES = tuple(dict.fromkeys(_OF_KINDS.values()))
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
@@ -52,8 +60,8 @@ _OF_TASK = frozenset(
 )
 #: The same in a program with states, in the namespace of each.
 OWN_OF_STATES = frozenset({"state", "channels", "scenario"})
-#: Networks in ONNX Runtime, on a CPU or a GPU.
-NETWORKS = OnnxCode | OnnxCudaCode
+#: Networks, on a CPU or a GPU.
+NETWORKS = OnnxCode | OnnxCudaCode | OpenVinoCode
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -91,16 +99,17 @@ def rendered(jinja: Environment, deployment: Deployment, words: dict[str, Any]) 
     """The template of main.cpp with these words, and those that every deployment has."""
     words = words | {
         "deployment": deployment,
-        "networks": has_networks(deployment),
+        "engines": engines_in(deployment),
         "kernels": has_kernels(deployment),
         "library": library_of(deployment),
     }
     return jinja.get_template("native/main.cpp.j2").render(words).encode()
 
 
-def has_networks(deployment: Deployment) -> bool:
-    """Does it need ONNX Runtime?"""
-    return any(isinstance(task.code, NETWORKS) for task in deployment.tasks)
+def engines_in(deployment: Deployment) -> list[str]:
+    """What the runtime has for the inference engines that it needs."""
+    kinds = {type(task.code) for task in deployment.tasks}
+    return list(dict.fromkeys(stem for kind, stem in _OF_KINDS.items() if kind in kinds))
 
 
 def networks_on_gpu(deployment: Deployment) -> bool:
@@ -448,6 +457,10 @@ class MainText:
         if isinstance(code, OnnxCode):
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
+        if isinstance(code, OpenVinoCode):
+            precision = "bf16" if code.precision == "bf16" else "f32"
+            how = f'{code.threads}, "{precision}", {self._layout.places[task.name].replicas}'
+            return [f"flow::OpenVino code({c_text.text(code.file)}, {how});"]
         if isinstance(code, LinkCode):
             ends = [self._links[code.link]]
             if not self._in_states:
@@ -846,9 +859,14 @@ class MainText:
         if isinstance(code, ResampleCode):
             size = _tokens(self._layout, task, task.inputs[0]).size * code.block
             return f"flow::{code.kind}({names[0]}, {names[1]}, {size}, {code.count})"
-        if isinstance(code, NETWORKS):
+        if isinstance(code, OnnxCode | OnnxCudaCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, OpenVinoCode):
+            split, replicas = len(task.inputs), self._layout.places[task.name].replicas
+            worker = f"k % {replicas}" if replicas > 1 else "0"
+            sides = f"{{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}}"
+            return f"code.run({worker}, {sides})"
         if isinstance(code, LinkCode):
             verb = {"put": "put", "latest": "look", "take": "take"}[code.end]
             return f"code.{verb}({names[0]}, firing)"

@@ -22,7 +22,8 @@ import onnx
 import pytest
 from flowc.codegen import nvrtc
 from flowc.codegen.native import kernels
-from flowc.codegen.native.files import RUNTIME, native_files, onnxruntime_library
+from flowc.codegen.native.engines import onnxruntime_library
+from flowc.codegen.native.files import RUNTIME, native_files
 from flowc.driver.execute.run import test as run_harness
 from flowc.driver.plan.program import deployment
 from flowc.driver.text.check import prepare

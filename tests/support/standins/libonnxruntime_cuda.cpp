@@ -1,5 +1,5 @@
 /* An ONNX Runtime whose CUDA provider works on a CPU: the library that FLOWC_STAND_IN_ONNXRUNTIME names, but
-   for three functions of its table. It says on standard error how often networks were put on the GPU. */
+   for four functions of its table. It says on standard error how often networks were put on the GPU. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,13 +8,14 @@
 
 namespace {
 
-enum { APPEND_V2 = 204, CREATE = 205, RELEASE = 208, SLOTS = 210 };
+enum { APPEND_V2 = 204, CREATE = 205, UPDATE = 206, RELEASE = 208, SLOTS = 210 };
 const void *table[SLOTS];
 int living, options_of_provider, put;
+bool in_tf32 = true;
 
 void *append(void *session_options, const void *given)
 {
-    if (!session_options || given != &options_of_provider)
+    if (!session_options || given != &options_of_provider || in_tf32)
         abort();
     fprintf(stderr, "stand-in: %d on the GPU\n", ++put);
     return nullptr;
@@ -23,6 +24,15 @@ void *create(void **made)
 {
     living++;
     *made = &options_of_provider;
+    return nullptr;
+}
+void *update(void *given, const char *const *keys, const char *const *values, size_t count)
+{
+    if (given != &options_of_provider)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(keys[i], "use_tf32"))
+            in_tf32 = strcmp(values[i], "0") != 0;
     return nullptr;
 }
 void release(void *given)
@@ -56,6 +66,7 @@ const void *const *get_api(uint32_t version)
     memcpy(table, api, sizeof table);
     table[APPEND_V2] = (const void *)append;
     table[CREATE] = (const void *)create;
+    table[UPDATE] = (const void *)update;
     table[RELEASE] = (const void *)release;
     return table;
 }
