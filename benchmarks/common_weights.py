@@ -35,31 +35,19 @@ from flowc.runtime.reference import load_deployment
 from flowc.runtime.segments import Segments
 from onnx import TensorProto, helper, numpy_helper
 from paired import Spread, alternate, execute, rounds, table
+from variant_texts import text_of
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 #: Blocks of fewer bytes are those of the sessions' own tables.
 LEAST = 4096
 CHANNELS, SIZE = 64, 28
 IMAGE = np.zeros((1, 3, SIZE, SIZE), np.float32)
-TEXT = """
-type X = float32[1, 3, 28, 28]
-type Y = float32[1, 100]
-task Camera { out x: X   python "code.py:camera" }
-task Show { in y: Y   python "code.py:show" }
-network Net { in x: X from "x"   out y: Y
-VARIANTS
-}
-app A { camera: Camera   net: Net   show: Show   camera -> net -> show }
-scenario S {
-    event turn
-STATES
-}
-platform one { cpu core }
-"""
 CODE = """
 import numpy as np
-def camera(): return np.zeros((1, 3, 28, 28), np.float32)
-def show(y): pass
+class Camera:
+    def __call__(self): return np.zeros((1, 3, 28, 28), np.float32)
+class Show:
+    def __call__(self, y): pass
 """
 #: malloc and its kin, with the bytes of all large blocks that are given out.
 COUNTER = """
@@ -217,20 +205,6 @@ def families() -> list[Family]:
 
 
 # -- programs --------------------------------------------------------------------------------------
-def text_of(family: Family) -> str:
-    """States that follow each other, one for each variant."""
-    variants = [
-        f'variant v{k} from "{file}.onnx" {{ out y from "{output}" }}'
-        for k, (file, output) in enumerate(family.variants)
-    ]
-    states = [
-        f"{'initial ' * (k == 0)}state s{k} {{ run A   A.net = v{k} }}"
-        for k in range(len(variants))
-    ]
-    states += [f"s{k} -> s{(k + 1) % len(variants)} on turn" for k in range(len(variants))]
-    return TEXT.replace("VARIANTS", "\n".join(variants)).replace("STATES", "\n".join(states))
-
-
 def variants_of(build: Path) -> list[dict[str, Any]]:
     """The codes of the variants of a program."""
     codes = {}
@@ -255,7 +229,11 @@ def built(home: Path, family: Family) -> Path:
     """The program of a family."""
     for name, model in family.models.items():
         onnx.save(model, home / f"{name}.onnx")
-    (home / "net.flow").write_text(text_of(family))
+    variants = [
+        f'variant v{k} from "{file}.onnx" {{ in x from "x"   out y from "{output}" }}'
+        for k, (file, output) in enumerate(family.variants)
+    ]
+    (home / "net.flow").write_text(text_of(variants, SIZE, 100))
     (home / "code.py").write_text(CODE)
     flowc.build(home / "net.flow", home / "b", platform="one", measure=False)
     return home / "b"

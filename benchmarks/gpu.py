@@ -1,6 +1,6 @@
 """Generated programs on an NVIDIA GPU: streams, pipelining, hand-over on the device, graphs.
 
-streams      examples/detector, its network through ONNX Runtime's CUDA provider, with 1 to 8
+streams      examples/detector, its network through ONNX Runtime's CUDA provider, with 1, 2, 4 and 8
 streams
 pipeline     the same with camera, letterbox and non-maximum suppression on CPU threads, against the
 loop one would
@@ -20,6 +20,7 @@ one with a GPU,
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import shutil
@@ -31,11 +32,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import flowc
 from paired import Spread, alternate, execute, ratio, table, verdict
 
 HERE = Path(__file__).resolve().parent
-ROUNDS, STREAMS = 7, range(1, 9)
+STREAMS = (1, 2, 4, 8)
 FRAMES = {"detector": 600, "device": 400, "host": 400, "graph": 2000, "launches": 2000}
 KERNELS = 24
 
@@ -134,6 +134,7 @@ def texts() -> dict[str, str]:
 
 def prepare(folder: Path) -> None:
     """Build all sides below a folder, with this script beside them."""
+    import flowc
 
     source = folder / "texts"
     shutil.copytree(
@@ -177,7 +178,7 @@ def by_hand(folder: str, frames: int) -> None:
     sys.path.insert(0, folder)
     detector = importlib.import_module("detector")
     session = onnxruntime.InferenceSession(
-        f"{folder}/yolo.onnx", providers=["CUDAExecutionProvider"]
+        f"{folder}/yolo.onnx", providers=[("CUDAExecutionProvider", {"use_tf32": "0"})]
     )
     camera, report = detector.Camera(seed=1), detector.Report()
     begin = 0.0
@@ -192,10 +193,10 @@ def by_hand(folder: str, frames: int) -> None:
     print(frames / (time.perf_counter() - begin))
 
 
-def measure(folder: Path) -> None:
+def measure(folder: Path, rounds: int) -> None:
     """Alternate the sides and print."""
     gpu = execute("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").strip()
-    print(f"{gpu}; {ROUNDS} rounds, medians [quartiles] least..most\n")
+    print(f"{gpu}; {rounds} rounds, medians [quartiles] least..most\n")
     loop: list[str | Path] = [
         sys.executable,
         folder / "gpu.py",
@@ -210,7 +211,7 @@ def measure(folder: Path) -> None:
     rows = [["side", "per second", "against", "times as fast", "aim"]]
 
     def compare(sides: dict[str, Callable[[], float]], base: str, aims: dict[str, float]) -> None:
-        samples = alternate(sides, ROUNDS)
+        samples = alternate(sides, rounds)
         for name, fps in samples.items():
             gain = ratio(fps, samples[base])
             aim = verdict(gain.median, least=aims[name]) if name in aims else ""
@@ -237,12 +238,17 @@ def measure(folder: Path) -> None:
     print(table(rows))
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """As the command line says."""
-    if arguments[:1] == ["--peer"]:
-        by_hand(arguments[1], int(arguments[2]))
-    elif arguments[:1] == ["--prepare"]:
-        prepare(Path(arguments[1]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--prepare", type=Path, metavar="DIR", help="only build, into this folder")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each side runs")
+    parser.add_argument("--peer", nargs=2, metavar=("TEXTS", "FRAMES"), help="the plain loop alone")
+    asked = parser.parse_args()
+    if asked.peer:
+        by_hand(asked.peer[0], int(asked.peer[1]))
+    elif asked.prepare:
+        prepare(asked.prepare)
     elif (
         shutil.which("nvidia-smi") is None
         or subprocess.run(["nvidia-smi"], capture_output=True).returncode
@@ -252,12 +258,12 @@ def main(arguments: list[str]) -> None:
             " on one"
         )
     elif (HERE / "texts").is_dir():
-        measure(HERE)
+        measure(HERE, asked.rounds)
     else:
         with tempfile.TemporaryDirectory() as name:
             prepare(Path(name) / "gpu")
-            measure(Path(name) / "gpu")
+            measure(Path(name) / "gpu", asked.rounds)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

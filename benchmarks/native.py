@@ -1,215 +1,169 @@
 """Programs in C++ beside the same programs in Python, with the same tasks in C, and beside loops that
 are written by hand.
 
-A build with `--target native` has both programs, so that the sides of a pair have the same orders.
-All sides take turns.
+    python benchmarks/native.py                  all rows
+    python benchmarks/native.py spotter start    these rows
+    python benchmarks/native.py --rounds 3
 
-    50 tasks, one core      empty tasks on one processor: us per firing
-    50 tasks, alternating   the same chain, every channel between two processors
-    1 MB, there and back    two tasks on two processors in a cycle with one token: us per hop. Outputs
-                            are zeroed before each firing, in both programs
-    spotter                 examples/spotter/native.flow: us per iteration, on one core and on two
-    start                   one frame of it, from the start to the exit: ms, and MB resident at most
-    jitter                  1 kHz under two busy loops: how late a firing begins, us
+    firing       50 empty tasks on one processor: us per firing
+    alternating  the same chain, every channel between two processors
+    hop          1 MB there and back between two processors, in a cycle with one token: us per hop.
+                 Outputs are zeroed before each firing, in both programs. Beside POSIX semaphores
+    spotter      examples/spotter/native.flow: us per iteration, on one core and on two. Beside its
+                 functions in a loop by hand
+    start        one frame of it, from the start to the exit: ms, and MB resident at most
+    jitter       1 kHz under two busy loops: how late a firing begins, us. Beside a thread that sleeps
+                 until the next ms, and beside cyclictest where it is installed
+    beside       1 kHz with a step of some 80 us, in one program with MobileNetV2 on the other core and
+                 with a task that is always busy on its own, under two busy loops: us from the
+                 release to the end
+    bound        spotter as `flowc map` has mapped it for this machine, in real time: the longest
+                 latency of its path, as a share of its bound
+    size         lines of the runtime, and the seconds of CPU in which spotter's main.cpp is compiled
 
-Peers, in C++: the calls of spotter's functions in a loop, with one inference of the same library;
-two threads that hand a buffer to each other by POSIX semaphores; a thread that sleeps until the
-next ms, as cyclictest does. Threads of the last two are under SCHED_FIFO, on a core each, as those
-of `main --real-time` beside them; that needs permission. On a busy machine, `chrt -f 20 python
-benchmarks/native.py` puts all other sides above what else runs.
+A build with `--target native` has both programs, so that the sides of a row have the same orders.
+All sides take turns, under SCHED_FIFO where that is permitted, so that what else runs takes little of
+their cores. What native programs compute is held against the reference by tests/referees/native.py.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import operator
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from flowc.codegen.native.files import RUNTIME
 from flowc.machines.whoami import cores
-from paired import Others, Spread, alternate, execute, flowc, machine, ratio, rounds, table, verdict
+from native_peers import (
+    BESIDE,
+    COMMON,
+    HOP,
+    PLAIN,
+    SEMAPHORES,
+    SLEEPS,
+    TASKS,
+    TICK,
+    TICKS,
+    C,
+    chain,
+)
+from paired import Others, Spread, alternate, execute, flowc, machine, table, verdict
+
+from twins import copy_example as copy_networks
 
 ROOT = Path(__file__).resolve().parent.parent
-TASKS = 50
-MEGABYTE = 1_000_000
+SPOTTER = ROOT / "examples" / "spotter"
+#: Rounds of the sound of spotter, and the iterations of these.
 SOUNDS, ITERATIONS = 10, 540
-TICKS = 2000
+#: Iterations of spotter at its own pace.
+PACED = 100
+#: A priority of SCHED_FIFO, in words for a command.
+FIFO = ["chrt", "-f", "20"]
 
-C = """int source(void *state, float *y, const void *p) { *y = 1; return 0; }
-int same(void *state, const float *x, float *y, const void *p) { *y = *x; return 0; }
-int sink(void *state, const float *x, const void *p) { return 0; }
-int pass(void *state, const uint8_t *x, uint8_t *y, const void *p) { *y = *x; return 0; }
-int tick(void *state, int64_t *y, const void *p) { return 0; }
-int tock(void *state, const int64_t *x, const void *p) { return 0; }
-"""
-HOP = f"""type Token = uint8[{MEGABYTE}]
-task Pass {{ in x: Token   out y: Token   c "tasks.c:pass" }}
-app Hop {{
-    ping: Pass   pong: Pass
-    ping -> pong -> delay 1 -> ping
-}}
-platform two {{ cpu core[2] }}
-mapping on two {{ Hop.ping -> core[0]   Hop.pong -> core[1] }}
-"""
-TICK = """task Tick { out y: int64   c "tasks.c:tick" }
-task Tock { in x: int64   c "tasks.c:tock" }
-app Clock {
-    period 1 ms
-    tick: Tick   tock: Tock
-    tick -> tock
-}
-platform two { cpu core[2] }
-mapping on two { Clock.tick -> core[0]   Clock.tock -> core[0] }
+#: Starts a command, waits for it, and prints the ms and the MB.
+WAITS = """
+import os, sys, time
+nowhere = os.open("/dev/null", os.O_RDWR)
+quiet = [(os.POSIX_SPAWN_DUP2, nowhere, 1), (os.POSIX_SPAWN_DUP2, nowhere, 2)]
+begin = time.perf_counter()
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
+_, status, used = os.wait4(child, 0)  # no limit: it runs one frame
+print(1e3 * (time.perf_counter() - begin), used.ru_maxrss / 1024, file=sys.stderr)
+sys.exit(status != 0)
 """
 
-
-def chain(processors: int) -> str:
-    """A chain of TASKS tasks, dealt out to processors."""
-    names = [f"t{i}" for i in range(TASKS)]
-    kinds = ["Source", *["Same"] * (TASKS - 2), "Sink"]
-    instances = "\n".join(f"    {name}: {kind}" for name, kind in zip(names, kinds, strict=True))
-    pins = "\n".join(f"    Chain.{name} -> core[{i % processors}]" for i, name in enumerate(names))
-    return f"""task Source {{ out y: float32   c "tasks.c:source" }}
-task Same {{ in x: float32   out y: float32   c "tasks.c:same" }}
-task Sink {{ in x: float32   c "tasks.c:sink" }}
-app Chain {{
-{instances}
-    {" -> ".join(names)}
-}}
-platform two {{ cpu core[2] }}
-mapping on two {{
-{pins}
-}}
-"""
+Figures = Mapping[str, float]
+Side = Callable[[], Figures]
+Command = list[str | Path]
 
 
-# -- peers -----------------------------------------------------------------------------------------
-#: What peers have in common: a clock, and threads that are bound to a core under SCHED_FIFO.
-COMMON = r"""
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <sys/prctl.h>
-#include <time.h>
-static int64_t now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
-static void real_time(int core)
-{
-    sched_param p{}; p.sched_priority = 50;
-    cpu_set_t one; CPU_ZERO(&one); CPU_SET(core, &one);
-    if (sched_setscheduler(0, SCHED_FIFO, &p) || sched_setaffinity(0, sizeof one, &one)) exit(3);
-    prctl(PR_SET_TIMERSLACK, 1);
-}
-"""
-SEMAPHORES = rf"""
-static sem_t there, back;
-static uint8_t tokens[2][{MEGABYTE}];
-static int count;
-static void *answer(void *)
-{{
-    real_time(1);
-    for (int i = 0; i < count; i++) {{
-        sem_wait(&there);
-        memset(tokens[1], 0, {MEGABYTE});
-        tokens[1][0] = tokens[0][0];
-        sem_post(&back);
-    }}
-    return nullptr;
-}}
-int main(int, char **words)
-{{
-    count = atoi(words[1]);
-    sem_init(&there, 0, 0), sem_init(&back, 0, 0);
-    pthread_t thread;
-    pthread_create(&thread, nullptr, answer, nullptr);
-    real_time(0);
-    const int64_t begin = now();
-    for (int i = 0; i < count; i++) {{
-        memset(tokens[0], 0, {MEGABYTE});
-        tokens[0][0] = tokens[1][0];
-        sem_post(&there);
-        sem_wait(&back);
-    }}
-    printf("%f\n", (now() - begin) / 2e3 / count);
-    pthread_join(thread, nullptr);
-}}
-"""
-SLEEPS = r"""
-int main(int, char **words)
-{
-    const int count = atoi(words[1]);
-    std::vector<int64_t> late;
-    late.reserve(count);
-    real_time(0);
-    int64_t due = now();
-    for (int i = 0; i < count; i++) {
-        due += 1000000;
-        const timespec t{due / 1000000000, due % 1000000000};
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr)) {}
-        late.push_back(now() - due);
-    }
-    std::sort(late.begin(), late.end());
-    printf("%f %f\n", late[count / 2] / 1e3, late[count * 99 / 100] / 1e3);
-}
-"""
-#: Spotter's functions in a loop, as a person would write it: overlaps are moved, nothing else is.
-PLAIN = r"""
-#include "native/flow.hpp"
-#include "native/network.hpp"
-extern "C" {
-void *spotter_microphone_init(const void *); int spotter_microphone(void *, float *, const void *);
-void *spotter_spectrum_init(const void *); int spotter_spectrum(void *, const float *, float *, const void *);
-int mel_mel(void *, const float *, float *, const void *);
-int spotter_picture(void *, const float *, float *, const void *);
-int spotter_smooth(void *, const float *, const float *, float *, const void *);
-int spotter_events(void *, const float *, const void *);
-}
-static float x[240 + 2560], power[257], mels[41 * 40 + 640], seen[49 * 40], scores[5], sure[3][5];
-static flow::Network words("networks/spotter.onnx", 1, false);
-static const flow::Tensor in(words, flow::Tensor::IN, "picture", 1, {1, 1, 49, 40}, seen, 1, sizeof seen, 1);
-static const flow::Tensor out(words, flow::Tensor::OUT, "scores", 1, {1, 5}, scores, 1, sizeof scores, 1);
-int main(int, char **given)
-{
-    const int count = atoi(given[1]);
-    struct { const char *sound; int64_t loops; } mic = {flow::in_build("data/sound.wav"), 1 << 30};
-    struct { double value; } weight = {0.5}, threshold = {0.6};
-    struct { int64_t decisions, events, word; } kept = {};
-    void *m = spotter_microphone_init(&mic), *s = spotter_spectrum_init(nullptr);
-    const std::string why = words.open();
-    if (!why.empty()) { fprintf(stderr, "%s\n", why.c_str()); return 1; }
-    const flow::ns begin = flow::now();
-    for (int k = 0; k < count; k++) {
-        for (int i = 0; i < 5; i++)
-            spotter_microphone(m, x + 240 + 512 * i, &mic);
-        for (int i = 0; i < 16; i++) {
-            spotter_spectrum(s, x + 160 * i, power, nullptr);
-            mel_mel(nullptr, power, mels + 41 * 40 + 40 * i, nullptr);
-        }
-        for (int i = 0; i < 2; i++) {
-            spotter_picture(nullptr, mels + 320 * i, seen, nullptr);
-            words.run({seen}, {scores});
-            spotter_smooth(nullptr, scores, sure[i], sure[i + 1], &weight);
-            spotter_events(&kept, sure[i + 1], &threshold);
-        }
-        memmove(x, x + 2560, 240 * sizeof *x);
-        memmove(mels, mels + 640, 41 * 40 * sizeof *mels);
-        memcpy(sure[0], sure[2], sizeof *sure);
-    }
-    fprintf(stderr, "%f\n", double(flow::now() - begin) / 1e3 / count);
-}
-"""
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A figure of C++ beside that of another side, or (``): alone; what it may be at most."""
+
+    figure: str
+    other: str
+    most: float | None = None
+    side: str = "C++"
+    by: Callable[[float, float], float] = operator.truediv
+
+    def words(self) -> str:
+        """What is compared."""
+        if not self.other:
+            return f"{self.side}: {self.figure}"
+        sign = "-" if self.by is operator.sub else "/"
+        return f"{self.side} {sign} {self.other}: {self.figure}"
+
+    def values(self, samples: Mapping[str, list[Figures]]) -> list[float]:
+        """Round by round."""
+        own = [figures[self.figure] for figures in samples[self.side]]
+        if not self.other:
+            return own
+        others = [figures[self.figure] for figures in samples[self.other]]
+        return [self.by(a, b) for a, b in zip(own, others, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Sides that take turns, made in a folder, and what is wanted of them; `loaded`: under two busy
+    loops."""
+
+    sides: Callable[[Path], dict[str, Side]]
+    aims: tuple[Aim, ...]
+    loaded: bool = False
+
+
+# -- programs --------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A directory with both programs."""
+
+    folder: Path
+
+    def python(self) -> Command:
+        """How the program in Python is started."""
+        return [sys.executable, self.folder / "main.py"]
+
+    def native(self) -> Command:
+        """How the one in C++ is started."""
+        return [self.folder / "main"]
+
+
+def build(folder: Path, name: str, text: str) -> Build:
+    """Write a text and build it."""
+    (folder / "tasks.c").write_text(C)
+    file = folder / f"{name}.flow"
+    file.write_text(text)
+    where = ("-o", folder / name, "--platform", "two")
+    flowc("build", file, *where, "--target", "native", "--no-measure")
+    return Build(folder / name)
+
+
+def spotter(folder: Path, cores_used: int) -> Build:
+    """The example on one core or on two."""
+    for file in ("spotter.c", "mel.c", "sound.wav", "spotter.onnx"):
+        shutil.copy(SPOTTER / file, folder)
+    text = (SPOTTER / "native.flow").read_text()
+    if cores_used == 1:
+        text = text.replace("core[1]\n", "core[0]\n")
+    return build(folder, f"spotter{cores_used}", text)
+
+
+def plain_spotter(one_core: Build) -> Path:
+    """The example as a loop by hand, with the objects of its build."""
+    folder = one_core.folder
+    objects = sorted(folder.glob("c/*.o"))
+    return compiled(folder, "plain", PLAIN, *objects, "native/program.o", "native/network.o")
 
 
 def compiled(folder: Path, name: str, source: str, *more: str | Path) -> Path:
@@ -220,79 +174,116 @@ def compiled(folder: Path, name: str, source: str, *more: str | Path) -> Path:
     return folder / name
 
 
-# -- programs --------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Build:
-    """A directory with both programs."""
-
-    folder: Path
-
-    def python(self) -> list[str | Path]:
-        """How the program in Python is started."""
-        return [sys.executable, self.folder / "main.py"]
-
-    def native(self) -> list[str | Path]:
-        """How the one in C++ is started."""
-        return [self.folder / "main"]
+# -- sides -----------------------------------------------------------------------------------------
+def reported(command: Command, *more: str) -> Mapping[str, object]:
+    """The report of a run."""
+    with tempfile.NamedTemporaryFile() as file:
+        execute(*command, "--quiet", "--report", file.name, *more)
+        apps: Mapping[str, object] = json.loads(Path(file.name).read_text())["apps"]
+    return apps
 
 
-def build(folder: Path, name: str, text: str) -> Build:
-    """Write a text and build it."""
-    file = folder / f"{name}.flow"
-    file.write_text(text)
-    where = ("-o", folder / name, "--platform", "two")
-    flowc("build", file, *where, "--target", "native", "--no-measure")
-    return Build(folder / name)
-
-
-def per_unit(command: list[str | Path], frames: int, units: int, *more: str) -> Callable[[], float]:
+def per_unit(command: Command, frames: int, units: int, *more: str) -> Side:
     """us per firing, hop or iteration."""
 
-    def run() -> float:
-        with tempfile.NamedTemporaryFile() as file:
-            words = [*command, "--full-speed", "--quiet", "--report", file.name, *more]
-            if frames:
-                words += ["--frames", str(frames)]
-            execute(*words)
-            (app,) = json.loads(Path(file.name).read_text())["apps"].values()
-        return 1e6 * float(app["seconds"]) / (int(app["frames"]) * units)
+    def run() -> Figures:
+        words = ["--frames", str(frames)] if frames else []
+        (app,) = reported([*FIFO, *command], "--full-speed", *words, *more).values()
+        assert isinstance(app, dict)
+        return {"us": 1e6 * app["seconds"] / (app["frames"] * units)}
 
     return run
 
 
-def printed(
-    command: list[str | Path], column: int = 0, *, error: bool = False
-) -> Callable[[], float]:
-    """A number that a peer prints."""
+def printed(command: Command, *figures: str, error: bool = False) -> Side:
+    """Numbers that a peer prints."""
 
-    def run() -> float:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return float((done.stderr if error else done.stdout).split()[column])
-
-    return run
-
-
-def of_one_frame(command: list[str | Path], *, memory: bool) -> Callable[[], float]:
-    """ms from the start to the exit, or MB resident at most."""
-
-    def run() -> float:
-        begin = time.perf_counter()
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, _, used = os.wait4(child.pid, 0)
-        child.returncode = 0
-        return float(used.ru_maxrss / 1024 if memory else 1e3 * (time.perf_counter() - begin))
+    def run() -> Figures:
+        done = subprocess.run([*FIFO, *command], capture_output=True, text=True, check=True)
+        numbers = (done.stderr if error else done.stdout).split()
+        return {name: float(number) for name, number in zip(figures, numbers, strict=True)}
 
     return run
 
 
-def lateness(command: list[str | Path]) -> tuple[float, float]:
+def of_one_frame(command: Command) -> Side:
+    """ms from the start to the exit, and MB resident at most. A small process starts it and waits:
+    the system counts as a child's memory that of who has started it."""
+    waits = [sys.executable, "-I", "-S", "-c", WAITS]
+    return printed([*waits, *command], "ms", "MB", error=True)
+
+
+def lateness(command: Command) -> Side:
     """How late firings of a source begin, from a trace: the median and the 99th percentile in us."""
-    with tempfile.NamedTemporaryFile() as file:
-        execute(*command, "--frames", str(TICKS), "--quiet", "--real-time", "--trace", file.name)
-        events = json.loads(Path(file.name).read_text())["traceEvents"]
-    due = {e["args"]["firing"]: e["ts"] for e in events if e["name"] == "release"}
-    late = sorted(e["ts"] - due[e["args"]["firing"]] for e in events if e["name"] == "Clock.tick")
-    return late[len(late) // 2], late[len(late) * 99 // 100]
+
+    def run() -> Figures:
+        with tempfile.NamedTemporaryFile() as file:
+            more = ("--frames", str(TICKS), "--quiet", "--real-time", "--trace", file.name)
+            execute(*command, *more)
+            events = json.loads(Path(file.name).read_text())["traceEvents"]
+        due = {e["args"]["firing"]: e["ts"] for e in events if e["name"] == "release"}
+        late = sorted(
+            e["ts"] - due[e["args"]["firing"]] for e in events if e["name"] == "Clock.tick"
+        )
+        return {"p50 us": late[len(late) // 2], "p99 us": late[len(late) * 99 // 100]}
+
+    return run
+
+
+def cyclictest() -> Figures:
+    """The same of cyclictest, whose numbers are whole."""
+    command = ["cyclictest", "-q", "-m", "-p", "50", "-a", "0", "-i", "1000", "-h", "20000"]
+    said = execute(*command, "-l", str(TICKS))
+    counts = [(int(us), int(n)) for us, n in re.findall(r"^(\d{6}) (\d{6,})", said, re.MULTILINE)]
+    late = [us for us, n in counts for _ in range(n)]
+    return {"p50 us": late[len(late) // 2], "p99 us": late[len(late) * 99 // 100]}
+
+
+def of_control(command: Command, *more: str) -> Side:
+    """From the release to the end of frames of the app of 1 kHz, us."""
+
+    def run() -> Figures:
+        app = reported(command, *more)["Control"]
+        assert isinstance(app, dict)
+        took = app["latency_ms"]
+        return {"p50 us": 1e3 * took["p50"], "p99 us": 1e3 * took["p99"]}
+
+    return run
+
+
+def of_bound(program: Build, bound_ns: int) -> Side:
+    """The longest latency of spotter's path at its own pace."""
+
+    def run() -> Figures:
+        more = ("--real-time", "--frames", str(PACED), "--set", "Spotter.microphone.loops=1000")
+        (app,) = reported(program.native(), *more).values()
+        assert isinstance(app, dict)
+        (path,) = app["paths"]
+        longest = 1e6 * path["latency_ms"]["max"]
+        return {
+            "longest ms": longest / 1e6,
+            "bound ms": bound_ns / 1e6,
+            "share": longest / bound_ns,
+        }
+
+    return run
+
+
+def size_of(program: Build) -> Side:
+    """Lines of the runtime, and CPU seconds for main.cpp."""
+    sources = [file for file in RUNTIME.iterdir() if file.suffix in (".hpp", ".cpp")]
+
+    def run() -> Figures:
+        before = os.times()
+        command = ["g++", "-std=gnu++17", "-O2", "-Wall", "-c", "-o", "again.o", "main.cpp"]
+        execute(*command, cwd=program.folder)
+        after = os.times()
+        spent = after.children_user + after.children_system
+        spent -= before.children_user + before.children_system
+        lines = sum(len(file.read_text().splitlines()) for file in sources)
+        return {"lines": lines, "compile s": spent}
+
+    return run
 
 
 @contextmanager
@@ -308,83 +299,174 @@ def busy_loops() -> Iterator[None]:
             loop.wait()
 
 
+# -- rows ------------------------------------------------------------------------------------------
+def _firing(folder: Path) -> dict[str, Side]:
+    made = build(folder, "one", chain(1))
+    return {
+        "Python": per_unit(made.python(), 20_000, TASKS),
+        "C++": per_unit(made.native(), 20_000, TASKS),
+    }
+
+
+def _alternating(folder: Path) -> dict[str, Side]:
+    made = build(folder, "two", chain(2))
+    return {
+        "Python": per_unit(made.python(), 3_000, TASKS),
+        "C++": per_unit(made.native(), 3_000, TASKS),
+    }
+
+
+def _hop(folder: Path) -> dict[str, Side]:
+    made = build(folder, "hop", HOP)
+    semaphores = compiled(folder, "semaphores", COMMON + SEMAPHORES)
+    return {
+        "Python": per_unit(made.python(), 3_000, 2),
+        "C++": per_unit(made.native(), 3_000, 2, "--real-time"),
+        "semaphores": printed([semaphores, "3000"], "us"),
+    }
+
+
+def _spotter(folder: Path) -> dict[str, Side]:
+    one, two = spotter(folder, 1), spotter(folder, 2)
+    loops = ("--set", f"Spotter.microphone.loops={SOUNDS}")
+    by_hand: Command = [plain_spotter(one), str(ITERATIONS)]
+    return {
+        "Python": per_unit(one.python(), 0, 1, *loops),
+        "C++": per_unit(one.native(), 0, 1, *loops),
+        "by hand": printed(by_hand, "us", error=True),
+        "Python, two cores": per_unit(two.python(), 0, 1, *loops),
+        "C++, two cores": per_unit(two.native(), 0, 1, *loops),
+    }
+
+
+def _start(folder: Path) -> dict[str, Side]:
+    made = spotter(folder, 1)
+    frame = ["--frames", "1", "--full-speed", "--quiet"]
+    return {
+        "Python": of_one_frame([*made.python(), *frame]),
+        "C++": of_one_frame([*made.native(), *frame]),
+        "by hand": of_one_frame([plain_spotter(made), "1"]),
+    }
+
+
+def _jitter(folder: Path) -> dict[str, Side]:
+    sleeps = compiled(folder, "sleeps", COMMON + SLEEPS)
+    sides = {
+        "C++": lateness(build(folder, "tick", TICK).native()),
+        "sleeps": printed([sleeps, str(TICKS)], "p50 us", "p99 us"),
+    }
+    if shutil.which("cyclictest"):
+        sides["cyclictest"] = cyclictest
+    return sides
+
+
+def _beside(folder: Path) -> dict[str, Side]:
+    copy_networks(folder)
+    made = build(folder, "beside", BESIDE)
+    return {
+        "Python": of_control(made.python()),
+        "C++": of_control(made.native(), "--real-time"),
+    }
+
+
+def _bound(folder: Path) -> dict[str, Side]:
+    spotter(folder, 2)
+    text, where = folder / "spotter2.flow", folder / "mapped"
+    said = json.loads(flowc("map", text, "--target", "native", "--json"))
+    flowc("build", text, "-o", where, "--target", "native")
+    (path,) = said["groups"]["Spotter"]["paths"]
+    return {"C++": of_bound(Build(where), path["latency_ns"])}
+
+
+def _size(folder: Path) -> dict[str, Side]:
+    return {"C++": size_of(spotter(folder, 2))}
+
+
+ROWS = {
+    "firing": Row(_firing, (Aim("us", "", 0.04), Aim("us", "Python"))),
+    "alternating": Row(_alternating, (Aim("us", "", 0.4), Aim("us", "Python"))),
+    "hop": Row(_hop, (Aim("us", "semaphores", 1.1), Aim("us", "Python"))),
+    "spotter": Row(
+        _spotter,
+        (
+            Aim("us", "by hand", 1.05),
+            Aim("us", "Python", 0.6),
+            Aim("us", "C++", 0.8, "C++, two cores"),
+            Aim("us", "Python, two cores", None, "C++, two cores"),
+        ),
+    ),
+    "start": Row(
+        _start,
+        (
+            Aim("ms", "by hand", 1.6),
+            Aim("MB", "by hand", 3, by=operator.sub),
+            Aim("ms", "Python"),
+            Aim("MB", "Python"),
+        ),
+    ),
+    "jitter": Row(_jitter, (Aim("p50 us", "sleeps", 1.2), Aim("p99 us", "sleeps", 1.2)), True),
+    "beside": Row(_beside, (Aim("p99 us", "", 160), Aim("p99 us", "Python")), True),
+    "bound": Row(_bound, (Aim("share", "", 1),)),
+    "size": Row(_size, (Aim("lines", "", 1200), Aim("compile s", "", 3))),
+}
+
+
+def measured(row: Row, count: int) -> dict[str, list[Figures]]:
+    """What the sides of a row return, round by round."""
+    with tempfile.TemporaryDirectory() as name:
+        sides = row.sides(Path(name))
+        if not row.loaded:
+            return alternate(sides, count)
+        with busy_loops():
+            return alternate(sides, count)
+
+
+def told(row: Row, samples: Mapping[str, list[Figures]]) -> str:
+    """Its figures, and what became of its aims."""
+    lines = [["", "median [quartiles] least..most", "aim"]]
+    for side, rounds in samples.items():
+        for figure in rounds[0]:
+            spread = Spread.of([figures[figure] for figures in rounds])
+            lines.append([f"{side}: {figure}", spread.text(3), ""])
+    for aim in row.aims:
+        spread = Spread.of(aim.values(samples))
+        kept = "" if aim.most is None else verdict(spread.median, most=aim.most)
+        if aim.other:
+            lines.append([aim.words(), spread.text(), kept])
+        else:
+            lines[[line[0] for line in lines].index(aim.words())][2] = kept
+    return table(lines)
+
+
+def may_be_first() -> bool:
+    """Does the system let processes be under SCHED_FIFO?"""
+    done = subprocess.run([*FIFO, "true"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 def main() -> None:
-    """Build, alternate, print."""
-    count = rounds(__doc__, 9)
-    others = Others()
+    """Build, alternate, print; row by row."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="default: all of them")
+    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="default 9")
+    given = parser.parse_args()
+    for name in given.rows:
+        if name not in ROWS:
+            parser.error(f"there is no row `{name}`: {', '.join(ROWS)}")
+    if given.rounds < 1:
+        parser.error("--rounds must be at least 1")
     if cores() < 2:
         raise SystemExit("this benchmark needs two cores")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "tasks.c").write_text(C)
-        for file in ("spotter.c", "mel.c", "sound.wav", "spotter.onnx", "native.flow"):
-            shutil.copy(ROOT / "examples/spotter" / file, folder)
-        one, two = build(folder, "one", chain(1)), build(folder, "two", chain(2))
-        hop, tick = build(folder, "hop", HOP), build(folder, "tick", TICK)
-        text = (folder / "native.flow").read_text()
-        spotter = build(folder, "spotter", text.replace("core[1]\n", "core[0]\n"))
-        spotter2 = build(folder, "spotter2", text)
-        objects = sorted(spotter.folder.glob("c/*.o"))
-        plain = compiled(
-            spotter.folder, "plain", PLAIN, *objects, "native/program.o", "native/network.o"
-        )
-        loops = ["--set", f"Spotter.microphone.loops={SOUNDS}"]
-        frame = ["--frames", "1", "--full-speed", "--quiet"]
-        semaphores = compiled(folder, "semaphores", COMMON + SEMAPHORES)
-        sleeps = compiled(folder, "sleeps", COMMON + SLEEPS)
-        sides: dict[str, Callable[[], float]] = {
-            "50 tasks, one core: Python": per_unit(one.python(), 20_000, TASKS),
-            "50 tasks, one core: C++": per_unit(one.native(), 20_000, TASKS),
-            "50 tasks, alternating: Python": per_unit(two.python(), 3_000, TASKS),
-            "50 tasks, alternating: C++": per_unit(two.native(), 3_000, TASKS),
-            "1 MB, there and back: Python": per_unit(hop.python(), 3_000, 2),
-            "1 MB, there and back: C++": per_unit(hop.native(), 3_000, 2, "--real-time"),
-            "1 MB, there and back: semaphores": printed([semaphores, "3000"]),
-            "spotter, one core: Python": per_unit(spotter.python(), 0, 1, *loops),
-            "spotter, one core: C++": per_unit(spotter.native(), 0, 1, *loops),
-            "spotter, one core: loop by hand": printed([plain, str(ITERATIONS)], error=True),
-            "spotter, two cores: Python": per_unit(spotter2.python(), 0, 1, *loops),
-            "spotter, two cores: C++": per_unit(spotter2.native(), 0, 1, *loops),
-            "one frame, ms: Python": of_one_frame([*spotter.python(), *frame], memory=False),
-            "one frame, ms: C++": of_one_frame([*spotter.native(), *frame], memory=False),
-            "one frame, ms: loop by hand": of_one_frame([plain, "1"], memory=False),
-            "one frame, MB: Python": of_one_frame([*spotter.python(), *frame], memory=True),
-            "one frame, MB: C++": of_one_frame([*spotter.native(), *frame], memory=True),
-            "one frame, MB: loop by hand": of_one_frame([plain, "1"], memory=True),
-        }
-        samples = alternate(sides, count)
-        late: dict[str, list[float]] = {}
-        with busy_loops():
-            for _ in range(count):
-                for at, value in zip(("p50", "p99"), lateness(tick.native()), strict=True):
-                    late.setdefault(f"jitter, {at}: C++", []).append(value)
-                for at, column in (("p50", 0), ("p99", 1)):
-                    value = printed([sleeps, str(TICKS)], column)()
-                    late.setdefault(f"jitter, {at}: sleeps", []).append(value)
-        samples |= late
-
-    print(f"{machine()}; {others.text()}")
-    print(f"{count} rounds: median [quartiles] least..most\n")
-    print(table([["", "us"], *([s, Spread.of(t).text(3)] for s, t in samples.items())]), end="\n\n")
-    rows = [["C++ takes", "times as long as", "median [quartiles] least..most", "aim"]]
-    for group, other, aim in (
-        ("50 tasks, one core", "Python", None),
-        ("50 tasks, alternating", "Python", None),
-        ("1 MB, there and back", "Python", None),
-        ("1 MB, there and back", "semaphores", 1.1),
-        ("spotter, one core", "Python", 0.6),
-        ("spotter, one core", "loop by hand", 1.05),
-        ("one frame, ms", "loop by hand", 1.6),
-        ("one frame, MB", "loop by hand", None),
-        ("jitter, p50", "sleeps", 1.2),
-        ("jitter, p99", "sleeps", 1.2),
-    ):
-        spread = ratio(samples[f"{group}: C++"], samples[f"{group}: {other}"])
-        kept = "" if aim is None else verdict(spread.median, most=aim)
-        rows.append([group, other, spread.text(), kept])
-    spread = ratio(samples["spotter, two cores: C++"], samples["spotter, one core: C++"])
-    rows.append(["spotter, two cores", "one core", spread.text(), verdict(spread.median, most=0.8)])
-    print(table(rows))
+    first = may_be_first()
+    if not first:
+        FIFO.clear()
+    print(f"{machine()}; sides {'under' if first else 'without'} SCHED_FIFO; {given.rounds} rounds")
+    for name in given.rows or ROWS:
+        others = Others()
+        samples = measured(ROWS[name], given.rounds)
+        print(f"\n{name}: {others.text()}\n{told(ROWS[name], samples)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
-"""Networks in 8 bits on the emulator of Qualcomm's NPU, against ONNX Runtime on the same file and
-against 32 bits: what check says, what the provider takes, and signal-to-noise ratios.
+"""Networks in 8 bits where an NPU is played, against ONNX Runtime on the same file and against 32
+bits: what check says, and signal-to-noise ratios.
 
-Needs the extra `qnn`. Weights of the structures, and images, are random: trained networks lose less.
-Usage: python benchmarks/npu.py [NETWORK.onnx ...]   (default: those of structures.py and examples)
+    npu.py qnn  [NETWORK.onnx ...]   on the emulator of Qualcomm's NPU, with what the provider takes;
+                                     needs the extra `qnn`
+    npu.py rknn [NETWORK.onnx ...]   on the simulator of Rockchip's, and the same in fp16; needs
+                                     rknn-toolkit2, beside flowc in an environment of its own
+
+By default networks are those of structures.py and the examples. Weights of the structures, and
+images, are random: trained networks lose less.
 """
 
 from __future__ import annotations
@@ -10,6 +15,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +25,23 @@ import onnx
 import structures
 from flowc.networks.npu import engine_of
 from flowc.networks.onnx.cuts import read_chain
-from flowc.networks.onnx.interface import read_fixed
+from flowc.networks.onnx.interface import NetworkInterface, read_fixed
 from flowc.networks.quantization.quantize import CPU, quantize
 from flowc.runtime.code import session
 from flowc.runtime.noise import Noise
 from flowc.runtime.qnn import npu_session
+from flowc.runtime.rknn import Simulated
+from flowc.runtime.tokens import Port
 from paired import table
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NAMES = ("mobilenet", "squeezenet")
 CALIBRATION, SAMPLES = 8, 8
+#: What an NPU that is played makes of inputs.
+Played = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 
 
-def row(network: Path, folder: Path) -> list[str]:
+def row(engine: str, network: Path, folder: Path) -> list[str]:
     """A row of the table."""
     name = (
         network.stem if network.is_relative_to(folder) else f"{network.parent.name}.{network.stem}"
@@ -44,21 +55,54 @@ def row(network: Path, folder: Path) -> list[str]:
         for _ in range(CALIBRATION + SAMPLES)
     ]
     in_8_bits.write_bytes(quantize(fixed, samples[:CALIBRATION], CPU))
-    off = len(engine_of("qnn").breaches(in_8_bits))
-    on_npu, words = npu_session(str(in_8_bits), 0, here=False)
+    off = len(engine_of(engine).breaches(in_8_bits))
+    layers = len(read_chain(in_8_bits).layers)
+    played = on_qnn if engine == "qnn" else on_rknn
+    npu, words = played(in_8_bits, interface)
     exact, coarse = session(str(fixed), 1, False), session(str(in_8_bits), 1, False)
     to_coarse, to_exact, lost = Noise(), Noise(), Noise()
     began = time.perf_counter()
     for feeds in samples[CALIBRATION:]:
-        made, wanted = _run(on_npu, feeds), _run(coarse, feeds)
+        made, wanted = npu(feeds), _run(coarse, feeds)
         to_coarse.add(wanted, made)
         to_exact.add(_run(exact, feeds), made)
         lost.add(_run(exact, feeds), wanted)
     seconds = (time.perf_counter() - began) / SAMPLES
-    layers = len(read_chain(in_8_bits).layers)
     figures = [f"{noise.db:.1f}" for noise in (to_coarse, to_exact, lost)]
-    taken = words.rpartition(", ")[2]
-    return [name, f"{layers - off} of {layers}", taken, *figures, f"{seconds:.2f} s"]
+    if engine == "rknn":
+        words = _in_16_bits(fixed, interface, samples[CALIBRATION:])
+    return [name, f"{layers - off} of {layers}", words, *figures, f"{seconds:.2f} s"]
+
+
+def on_qnn(file: Path, interface: NetworkInterface) -> tuple[Played, str]:
+    """A network on the emulator, and how many nodes run there."""
+    opened, words = npu_session(str(file), 0, here=False)
+    return partial(_run, opened), words.rpartition(", ")[2]
+
+
+def on_rknn(file: Path, interface: NetworkInterface) -> tuple[Played, str]:
+    """A network on the simulator, and its version."""
+    names = [b.name for b in interface.inputs], [b.name for b in interface.outputs]
+    twin = Simulated(file.name, *names)
+    inputs, outputs = (
+        [Port(b.name, b.dtype, b.shape) for b in side]
+        for side in (interface.inputs, interface.outputs)
+    )
+    twin.open(str(file.parent), inputs, outputs)
+    return (lambda feeds: list(twin.fire([*feeds.values()], 0))), twin.engine
+
+
+def _in_16_bits(
+    file: Path, interface: NetworkInterface, samples: Sequence[dict[str, np.ndarray]]
+) -> str:
+    """The signal-to-noise ratio of the same network in fp16."""
+    npu, words = on_rknn(file, interface)
+    if not words.endswith("simulator"):
+        sys.exit("rknn-toolkit2 is missing")
+    noise, exact = Noise(), session(str(file), 1, False)
+    for feeds in samples:
+        noise.add(_run(exact, feeds), npu(feeds))
+    return f"{noise.db:.1f}"
 
 
 def _run(session_: Any, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -67,15 +111,17 @@ def _run(session_: Any, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 def main() -> None:
     """Network by network."""
-    head = ["network", "check", "provider", "to ONNX Runtime int8, dB", "to fp32, dB"]
+    engine, *files = sys.argv[1:] or ["qnn"]
+    also = {"qnn": "provider", "rknn": "fp16 to fp32, dB"}[engine]
+    head = ["network", "check", also, "to ONNX Runtime int8, dB", "to fp32, dB"]
     rows = [[*head, "ONNX Runtime int8 to fp32, dB", "a frame"]]
     with tempfile.TemporaryDirectory() as scratch:
-        networks = [Path(p) for p in sys.argv[1:]]
+        networks = [Path(p) for p in files]
         if not networks:
             made = structures.write(Path(scratch), NAMES)
             networks = [*sorted(EXAMPLES.glob("*/*.onnx")), *made.values()]
         for network in networks:
-            rows.append(row(network, Path(scratch)))
+            rows.append(row(engine, network, Path(scratch)))
     print(table(rows))
 
 

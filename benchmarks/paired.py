@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
+from typing import TypeVar
 
+T = TypeVar("T")
 Samples = dict[str, list[float]]
 
 
@@ -60,11 +62,11 @@ def rounds(description: str | None, default: int) -> int:
     return wanted
 
 
-def alternate(sides: Mapping[str, Callable[[], float]], count: int) -> Samples:
+def alternate(sides: Mapping[str, Callable[[], T]], count: int) -> dict[str, list[T]]:
     """Call every side once per round, in an order that rotates and turns around; what they
     returned, round by round."""
     names = list(sides)
-    samples: Samples = {name: [] for name in names}
+    samples: dict[str, list[T]] = {name: [] for name in names}
     for number in range(count):
         first = number // 2 % len(names)
         order = names[first:] + names[:first]

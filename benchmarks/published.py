@@ -39,7 +39,7 @@ flowc unites eight published systems, A to H. This page has every table and figu
 that can be worked out on any machine: the paper's number beside flowc's. It is the output of
 
 ```sh
-python benchmarks/published.py --write docs/published.md   # all, some minutes on two cores
+python benchmarks/published.py --write docs/published.md   # all, some four minutes of CPU
 python benchmarks/published.py --only A,D                  # parts of it
 ```
 
@@ -47,8 +47,8 @@ How to read it: *paper* is what the paper prints. *Computed* is the same by the 
 with flowc's implementation of it. *flowc* is what flowc does by default or finds at best. Where
 they differ, the text above the table says why: an error of the paper, a bound that is to hold where
 the paper's does not, another network, or other hardware. *Not here* stands where the number was
-measured on a board, or lies in a picture only. All but B's clock rates and C's searches named `auto`
-is the same on every machine; these get seconds.
+measured on a board, or lies in a picture only. Searches get a number of evaluations, so that all of
+it is the same on every machine with the same versions of OR-Tools and numpy.
 """
 
 

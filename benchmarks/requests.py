@@ -1,39 +1,43 @@
 """Two hundred requests at a time: a program with open ends against a pool of threads.
 
 A request is a picture. A network finds things in it, up to 16 of which are cut out and go through a
-second network; the answer is JSON. Both sides use the same functions and networks, in one process,
-and 200 coroutines that ask again as soon as they have an answer:
+second network; the answer is JSON. All sides use the same functions and networks, each in a process
+of its own, with 200 coroutines that ask again as soon as they have an answer:
 
-    flowc, each alone    `aask` of a program on two cores, mapped by hand
-    flowc, in batches    the same text with `batch up to 8 within 1 ms`
     pool of threads      an executor with as many threads as is fastest here (of 2, 4, 8, 16), each
                          request a call from end to end; sessions of one thread, the crops of a
                          request in one run
+    flowc, each alone    `aask` of a program whose tasks are on one core
+    flowc, in batches    the same with `batch up to 16 within 1 ms`
+    flowc, in turn       the same, where two cores take batches in turn
 
-Answers are compared.
+Answers are compared. The functions and networks of a request alone, one call after the other in one
+thread, say how much of a request is not the side's own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
+import importlib
 import json
+import multiprocessing
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import flowc
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
 from paired import Others, Spread, alternate, machine, ratio, rounds, table
 
 AT_ONCE, EACH = 200, 3
+PICTURES = 50
 SIDE, CROP = 96, 32
 PYTHON = '''"""What is done around the networks."""
 
@@ -88,14 +92,27 @@ app Service {
 }
 platform board { cpu core[2] }
 mapping on board {
-    Service.picture -> core[0]   Service.scaled -> core[0]   Service.find -> core[0]   Service.crops -> core[1]
-    Service.classify -> core[1]   Service.answer -> core[1]   Service.json -> core[1]
+    Service.picture -> core[0]   Service.json -> core[0]
+    Service.scaled -> CORES   Service.find -> CORES   Service.crops -> CORES
+    Service.classify -> CORES   Service.answer -> CORES
 }
 """
+#: What stands for words of the text, by side.
+IN_BATCHES = {"BATCH8": "batch 1", "BATCH16": "batch 256", "BATCH": "batch up to 16 within 1 ms"}
+TEXTS = {
+    "flowc, each alone": {
+        "BATCH8": "batch 1", "BATCH16": "batch 16", "BATCH": "", "CORES": "core[0]"
+    },
+    "flowc, in batches": {**IN_BATCHES, "CORES": "core[0]"},
+    "flowc, in turn": {**IN_BATCHES, "CORES": "core[0], core[1]"},
+}  # fmt: skip
 
 
 def write_network(file: Path, side: int, layers: list[tuple[int, int]], out: int) -> None:
     """Convolutions (channels, stride); a map of `out` channels, or without a side left, scores."""
+    import onnx  # not in the processes of the sides, whose memory is measured
+    from onnx import TensorProto, helper, numpy_helper
+
     random = np.random.default_rng(3)
     nodes, weights, x, channels = [], [], "x", 3
     for k, (width, stride) in enumerate([*layers, (out, 1)]):
@@ -133,6 +150,8 @@ def write_network(file: Path, side: int, layers: list[tuple[int, int]], out: int
 
 def plainly(folder: Path) -> Callable[[np.ndarray], np.ndarray]:
     """A request as a call from end to end."""
+    import onnxruntime  # as in a program: not before the process of the side has begun
+
     names: dict[str, Any] = {}
     exec(PYTHON, names)
     options = onnxruntime.SessionOptions()
@@ -153,117 +172,182 @@ def plainly(folder: Path) -> Callable[[np.ndarray], np.ndarray]:
     return answer
 
 
-def asked(
-    ask: Callable[[np.ndarray], Awaitable[np.ndarray]],
-    pictures: list[np.ndarray],
-    wanted: list[bytes],
-    times: list[float],
-) -> Callable[[], float]:
-    """Seconds for all requests of 200 coroutines; what each took goes to `times`."""
+def pictures() -> list[np.ndarray]:
+    """What is asked."""
+    random = np.random.default_rng(4)
+    return [random.integers(0, 255, (3, SIDE, SIDE), np.uint8) for _ in range(PICTURES)]
+
+
+def _found(answer: Any) -> list[Any]:
+    return [(f["class"], f["box"]) for f in json.loads(bytes(answer))["found"]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all requests took: seconds, of the CPU as well, and each by itself."""
+
+    seconds: float
+    cpu: float
+    times: list[float] = field(default_factory=list)
+
+
+def asked(ask: Callable[[np.ndarray], Awaitable[np.ndarray]], wanted: list[Any]) -> Run:
+    """All requests of 200 coroutines."""
+    given, times = pictures(), []
 
     async def one(k: int) -> None:
         for n in range(EACH):
-            which = (k * EACH + n) % len(pictures)
+            which = (k * EACH + n) % PICTURES
             begin = time.perf_counter()
-            found = await ask(pictures[which])
+            answer = await ask(given[which])
             times.append(time.perf_counter() - begin)
-            classes = [(f["class"], f["box"]) for f in json.loads(bytes(found))["found"]]
-            expected = [(f["class"], f["box"]) for f in json.loads(wanted[which])["found"]]
-            assert classes == expected, (classes, expected)
+            assert _found(answer) == wanted[which], which
 
     async def everybody() -> None:
         await asyncio.gather(*(one(k) for k in range(AT_ONCE)))
 
-    def run() -> float:
-        begin = time.perf_counter()
-        asyncio.run(everybody())
-        return time.perf_counter() - begin
-
-    return run
+    begin, cpu = time.perf_counter(), time.process_time()
+    asyncio.run(everybody())
+    return Run(time.perf_counter() - begin, time.process_time() - cpu, times)
 
 
-def pooled(
-    threads: int, plain: Callable[[np.ndarray], np.ndarray]
-) -> Callable[[np.ndarray], Awaitable[np.ndarray]]:
+def pooled(folder: Path, wanted: list[Any]) -> Callable[[np.ndarray], Awaitable[np.ndarray]]:
     """The calls in an executor."""
-    pool = ThreadPoolExecutor(threads)
+    plain = plainly(folder)
 
-    async def ask(picture: np.ndarray) -> np.ndarray:
-        return await asyncio.get_running_loop().run_in_executor(pool, plain, picture)
+    def of(threads: int) -> Callable[[np.ndarray], Awaitable[np.ndarray]]:
+        pool = ThreadPoolExecutor(threads)
 
-    return ask
+        async def ask(picture: np.ndarray) -> np.ndarray:
+            return await asyncio.get_running_loop().run_in_executor(pool, plain, picture)
+
+        return ask
+
+    pools = [of(threads) for threads in (2, 4, 8, 16)]
+    return min(pools, key=lambda ask: asked(ask, wanted).seconds)
+
+
+def serve(side: str, folder: Path, wanted: list[Any], told: Connection) -> None:
+    """The process of a side: a run for each word that comes, and in the end the memory in KB."""
+    with contextlib.ExitStack() as stack:
+        if side in TEXTS:
+            sys.path.insert(0, str(folder))
+            ask = stack.enter_context(importlib.import_module(_name(side)).open()).aask
+        else:
+            ask = pooled(folder, wanted)
+        asked(ask, wanted)
+        told.send(None)
+        while told.recv():  # no limit: the benchmark ends it
+            told.send(asked(ask, wanted))
+        (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in x)
+        told.send(int(line.split()[1]))
+
+
+def _name(side: str) -> str:
+    return side.replace(", ", "_").replace(" ", "_")
+
+
+@contextlib.contextmanager
+def running(side: str, folder: Path, wanted: list[Any]) -> Iterator[Connection]:
+    """A side in a process of its own, that has run once."""
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=serve, args=(side, folder, wanted, there), daemon=True
+    )
+    process.start()
+    here.recv()
+    yield here
+    process.join()
+
+
+def alone(folder: Path) -> float:
+    """CPU seconds of the functions and networks of a request."""
+    plain, given = plainly(folder), pictures()
+    best = float("inf")
+    for _ in range(20):
+        begin = time.process_time()
+        for picture in given:
+            plain(picture)
+        best = min(best, (time.process_time() - begin) / PICTURES)
+    return best
+
+
+def built(folder: Path) -> None:
+    """Networks, functions, and a program for each text."""
+    import flowc  # the processes of the sides have the build alone
+
+    (folder / "tasks.py").write_text(PYTHON)
+    write_network(folder / "find.onnx", SIDE, [(16, 2), (32, 2), (32, 2), (32, 1)], 1)
+    write_network(folder / "classify.onnx", CROP, [(16, 2), (32, 2)], 10)
+    for side, words in TEXTS.items():
+        text, written = folder / f"{_name(side)}.flow", TEXT
+        for word, clause in words.items():
+            written = written.replace(word, clause)
+        text.write_text(written)
+        flowc.build(text, folder / _name(side), platform="board", measure=False)
 
 
 def main() -> None:
     """Print requests per second and the slowest percent, over those of the pool."""
     count = rounds(__doc__, 9)
-    random = np.random.default_rng(4)
-    pictures = [random.integers(0, 255, (3, SIDE, SIDE), np.uint8) for _ in range(50)]
+    pool = "pool of threads"
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        (folder / "tasks.py").write_text(PYTHON)
-        write_network(folder / "find.onnx", SIDE, [(16, 2), (32, 2), (32, 2), (32, 1)], 1)
-        write_network(folder / "classify.onnx", CROP, [(16, 2), (32, 2)], 10)
+        built(folder)
         plain = plainly(folder)
-        wanted = [plain(picture).tobytes() for picture in pictures]
-        found = [len(json.loads(w)["found"]) for w in wanted]
-        times: dict[str, list[float]] = {}
-        fastest: dict[int, float] = {}
-        for threads in (2, 4, 8, 16):
-            fastest[threads] = asked(pooled(threads, plain), pictures, wanted, [])()
-        threads = min(fastest, key=lambda n: fastest[n])
-        pool = f"pool of {threads} threads"
-        sides = {pool: asked(pooled(threads, plain), pictures, wanted, times.setdefault(pool, []))}
-        batches = {
-            "each alone": ("", "batch 1", "batch 16"),
-            "in batches": ("batch up to 8 within 1 ms", "batch 8", "batch 128"),
-        }
-        for side, (batch, one, crops) in batches.items():
-            text, written = folder / f"{side.replace(' ', '_')}.flow", TEXT
-            for word, clause in (("BATCH8", one), ("BATCH16", crops), ("BATCH", batch)):
-                written = written.replace(word, clause)
-            text.write_text(written)
-            with contextlib.redirect_stderr(io.StringIO()):
-                running = stack.enter_context(
-                    flowc.open(text, folder / text.stem, platform="board")
-                )
-            key = f"flowc, {side}"
-            sides[key] = asked(running.aask, pictures, wanted, times.setdefault(key, []))
-        for run in sides.values():
-            run()
-        for spent in times.values():
-            spent.clear()
+        wanted = [_found(plain(picture)) for picture in pictures()]
+        functions = alone(folder)
+        sides = {s: stack.enter_context(running(s, folder, wanted)) for s in (pool, *TEXTS)}
+        runs: dict[str, list[Run]] = {side: [] for side in sides}
+
+        def run(side: str) -> float:
+            sides[side].send(True)
+            runs[side].append(sides[side].recv())
+            return runs[side][-1].seconds
+
         others = Others()
-        samples = alternate(sides, count)
-        print(f"{machine()}; {others.text()}")
-        print(
-            f"{count} rounds of {AT_ONCE * EACH} requests, {AT_ONCE} at a time; {sum(found) / len(found):.1f} things"
-            " in a picture; answers agree\n"
-        )
-    rows = [
-        [
-            "side",
-            "requests/s",
-            "p50 ms",
-            "p99 ms",
-            "requests/s over the pool's",
-            "p99 over the pool's",
-        ]
-    ]
-    most = {side: float(np.quantile(spent, 0.99)) for side, spent in times.items()}
+        samples = alternate({side: partial(run, side) for side in sides}, count)
+        memory = {}
+        for side, told in sides.items():
+            told.send(False)
+            memory[side] = told.recv() / 1000
+    print(f"{machine()}; {others.text()}")
+    things = sum(map(len, wanted)) / len(wanted)
+    print(
+        f"{count} rounds of {AT_ONCE * EACH} requests, {AT_ONCE} at a time; {things:.1f} things in a"
+        f" picture; answers agree; functions and networks alone take {1e6 * functions:.0f} us\n"
+    )
+    print(table(_rows(samples, runs, memory, pool)))
+
+
+def _rows(
+    samples: dict[str, list[float]], runs: dict[str, list[Run]], memory: dict[str, float], pool: str
+) -> list[list[str]]:
+    most, cpu = {}, {}
+    for side, done in runs.items():
+        most[side] = [float(np.quantile(run.times, 0.99)) for run in done]
+        cpu[side] = [run.cpu for run in done]
+    rows = [["", "requests/s", "CPU us", "p99 ms", "MB", "requests/s over the pool's"]]
+    rows[0] += ["CPU", "p99", "memory"]
     for side, seconds in samples.items():
-        over = "" if side == pool else ratio(samples[pool], seconds).text()
+        over = [
+            ratio(samples[pool], seconds).text(),
+            ratio(cpu[side], cpu[pool]).text(),
+            ratio(most[side], most[pool]).text(),
+            f"{memory[side] / memory[pool]:.2f}",
+        ]
+        requests = AT_ONCE * EACH
         rows.append(
             [
                 side,
-                f"{AT_ONCE * EACH / Spread.of(seconds).median:.0f}",
-                f"{1e3 * float(np.quantile(times[side], 0.5)):.0f}",
-                f"{1e3 * most[side]:.0f}",
-                over,
-                "" if side == pool else f"{most[side] / most[pool]:.2f}",
+                f"{requests / Spread.of(seconds).median:.0f}",
+                f"{1e6 * Spread.of(cpu[side]).median / requests:.0f}",
+                f"{1e3 * Spread.of(most[side]).median:.0f}",
+                f"{memory[side]:.0f}",
+                *([""] * 4 if side == pool else over),
             ]
         )
-    print(table(rows))
+    return rows
 
 
 if __name__ == "__main__":

@@ -26,25 +26,10 @@ from flowc.runtime.reference import load_deployment, make_code, make_ports
 from onnx import TensorProto, helper, numpy_helper
 from paired import Spread, alternate, rounds
 from structures import NETWORKS
+from variant_texts import text_of
 
 #: Frames in each state, and firings that are timed.
 FRAMES, FIRINGS = 12, 20
-TEXT = """
-type X = float32[1, 3, 224, 224]
-type Y = float32[1, 1000]
-task Camera { out x: X   python "code.py:Camera" }
-task Show { in y: Y   python "code.py:Show" }
-network Net {
-    in x: X   out y: Y
-VARIANTS
-}
-app A { camera: Camera   net: Net   show: Show   camera -> net -> show }
-scenario S {
-    event turn
-STATES
-}
-platform one { cpu core }
-"""
 CODE = """
 import ctypes, gc, json
 import numpy as np
@@ -172,18 +157,10 @@ def exits(folder: Path, apart: bool) -> list[str]:
 
 def built(home: Path, variants: list[str]) -> Path:
     """The program of a text with these variants, whose states follow each other."""
-    names = [line.split()[1] for line in variants]
-    states = [
-        f"{'initial ' * (k == 0)}state s{k} {{ run A   A.net = {name} }}"
-        for k, name in enumerate(names)
-    ]
-    states += [f"s{k} -> s{(k + 1) % len(names)} on turn" for k in range(len(names))]
-    frames = FRAMES * len(names)
-    (home / "net.flow").write_text(
-        TEXT.replace("VARIANTS", "\n".join(variants)).replace("STATES", "\n".join(states))
-    )
+    frames = FRAMES * len(variants)
+    (home / "net.flow").write_text(text_of(variants, 224, 1000))
     (home / "code.py").write_text(CODE.replace("FRAMES", str(frames)))
-    (home / "events").write_text("".join(f"{k * FRAMES} A turn\n" for k in range(1, len(names))))
+    (home / "events").write_text("".join(f"{k * FRAMES} A turn\n" for k in range(1, len(variants))))
     flowc.build(home / "net.flow", home / "b", platform="one", measure=False)
     return home
 

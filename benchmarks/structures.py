@@ -201,36 +201,54 @@ def yolov3_tiny() -> onnx.ModelProto:
     return g.model(coarse=(1, 255, 13, 13), fine=(1, 255, 26, 26))
 
 
+#: Inception v1, GoogLeNet (Szegedy et al. 2015): the channels of each module, in stages with a pool
+#: between them: those of the branch 1 x 1; 3 x 3 with those before it; 5 x 5 as well; of the pool.
+GOOGLENET = (
+    ((64, (96, 128), (16, 32), 32), (128, (128, 192), (32, 96), 64)),
+    (
+        (192, (96, 208), (16, 48), 64),
+        (160, (112, 224), (24, 64), 64),
+        (128, (128, 256), (24, 64), 64),
+        (112, (144, 288), (32, 64), 64),
+        (256, (160, 320), (32, 128), 128),
+    ),
+    ((256, (160, 320), (32, 128), 128), (384, (192, 384), (48, 128), 128)),
+)
+#: A pool of 3 x 3 on a tensor, with this stride.
+Pool = Callable[[str, int], str]
+
+
+def _conv_relu(g: Graph, x: str, cin: int, cout: int, size: int = 1, stride: int = 1) -> str:
+    return g.relu(g.conv(x, cin, cout, size, stride))
+
+
+def _inception_modules(g: Graph, x: str, pool: Pool) -> str:
+    """The modules of GoogLeNet on 192 channels; the result has 1024."""
+    cin = 192
+    for number, stage in enumerate(GOOGLENET):
+        if number:
+            x = pool(x, 2)
+        for one, three, five, pooled in stage:
+            parts = [
+                _conv_relu(g, x, cin, one),
+                _conv_relu(g, _conv_relu(g, x, cin, three[0]), *three, 3),
+                _conv_relu(g, _conv_relu(g, x, cin, five[0]), *five, 5),
+                _conv_relu(g, pool(x, 1), cin, pooled),
+            ]
+            x, cin = g.add("Concat", *parts, axis=1), one + three[1] + five[1] + pooled
+    return x
+
+
 def inception_v1() -> onnx.ModelProto:
-    """Inception v1, GoogLeNet (Szegedy et al. 2015), without its local response normalization."""
+    """Inception v1 without its local response normalization."""
     g = Graph("inception_v1", seed=5)
 
-    def conv(x: str, cin: int, cout: int, size: int = 1, stride: int = 1) -> str:
-        return g.relu(g.conv(x, cin, cout, size, stride))
+    def pool(x: str, stride: int) -> str:
+        return g.pool(x, 3, stride)
 
-    def inception(
-        x: str, cin: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int
-    ) -> str:
-        parts = [
-            conv(x, cin, one),
-            conv(conv(x, cin, three[0]), *three, 3),
-            conv(conv(x, cin, five[0]), *five, 5),
-            conv(g.pool(x, 3, 1), cin, pooled),
-        ]
-        return g.add("Concat", *parts, axis=1)
-
-    x = g.pool(conv("image", 3, 64, 7, 2))
-    x = g.pool(conv(conv(x, 64, 64), 64, 192, 3))
-    x = inception(x, 192, 64, (96, 128), (16, 32), 32)
-    x = g.pool(inception(x, 256, 128, (128, 192), (32, 96), 64))
-    x = inception(x, 480, 192, (96, 208), (16, 48), 64)
-    x = inception(x, 512, 160, (112, 224), (24, 64), 64)
-    x = inception(x, 512, 128, (128, 256), (24, 64), 64)
-    x = inception(x, 512, 112, (144, 288), (32, 64), 64)
-    x = g.pool(inception(x, 528, 256, (160, 320), (32, 128), 128))
-    x = inception(x, 832, 256, (160, 320), (32, 128), 128)
-    x = inception(x, 832, 384, (192, 384), (48, 128), 128)
-    return g.classify(x, 1024)
+    x = pool(_conv_relu(g, "image", 3, 64, 7, 2), 2)
+    x = pool(_conv_relu(g, _conv_relu(g, x, 64, 64), 64, 192, 3), 2)
+    return g.classify(_inception_modules(g, x, pool), 1024)
 
 
 def edsr(scale: int = 2, channels: int = 32, blocks: int = 4) -> onnx.ModelProto:
@@ -393,37 +411,15 @@ def googlenet() -> onnx.ModelProto:
     (those of `light_inception_v1` round down)."""
     g = Graph("googlenet", seed=8)
 
-    def conv(x: str, cin: int, cout: int, size: int = 1, stride: int = 1) -> str:
-        return g.relu(g.conv(x, cin, cout, size, stride))
-
-    def pool(x: str, stride: int = 2) -> str:
+    def pool(x: str, stride: int) -> str:
         pads = [1 if stride == 1 else 0] * 4
         return g.add(
             "MaxPool", x, kernel_shape=[3] * 2, strides=[stride] * 2, pads=pads, ceil_mode=1
         )
 
-    def inception(
-        x: str, cin: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int
-    ) -> str:
-        parts = [
-            conv(x, cin, one),
-            conv(conv(x, cin, three[0]), *three, 3),
-            conv(conv(x, cin, five[0]), *five, 5),
-            conv(pool(x, 1), cin, pooled),
-        ]
-        return g.add("Concat", *parts, axis=1)
-
-    x = g.add("LRN", pool(conv("image", 3, 64, 7, 2)), size=5)
-    x = pool(g.add("LRN", conv(conv(x, 64, 64), 64, 192, 3), size=5))
-    x = inception(x, 192, 64, (96, 128), (16, 32), 32)
-    x = pool(inception(x, 256, 128, (128, 192), (32, 96), 64))
-    x = inception(x, 480, 192, (96, 208), (16, 48), 64)
-    x = inception(x, 512, 160, (112, 224), (24, 64), 64)
-    x = inception(x, 512, 128, (128, 256), (24, 64), 64)
-    x = inception(x, 512, 112, (144, 288), (32, 64), 64)
-    x = pool(inception(x, 528, 256, (160, 320), (32, 128), 128))
-    x = inception(x, 832, 256, (160, 320), (32, 128), 128)
-    x = inception(x, 832, 384, (192, 384), (48, 128), 128)
+    x = g.add("LRN", pool(_conv_relu(g, "image", 3, 64, 7, 2), 2), size=5)
+    x = pool(g.add("LRN", _conv_relu(g, _conv_relu(g, x, 64, 64), 64, 192, 3), size=5), 2)
+    x = _inception_modules(g, x, pool)
     x = g.add("Dropout", g.add("GlobalAveragePool", x))
     weight = g.constant("classifier.weight", he(g.rng, (1000, 1024)))
     bias = g.constant("classifier.bias", np.zeros(1000))

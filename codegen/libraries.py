@@ -10,8 +10,11 @@ from ..machines.whoami import version_of
 #: The oldest version with which programs run, the same as flowc's own.
 LEAST_ONNXRUNTIME = "1.17"
 LEAST_OPENVINO = "2025.0"
+LEAST_NCNN = "1.0.20250503"
 #: The first provider for NPUs on Linux that is a package of its own, and what it plugs into.
 LEAST_QNN, LEAST_PLUG_INS = "2.3", "1.24.2"
+#: The first one for boards that pip installs, under Linux on aarch64 alone.
+LEAST_RKNN = "2.3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,21 @@ def onnxruntime_qnn() -> Library:
     """ONNX Runtime with its provider for Qualcomm's NPUs, beside it."""
     lines = (*_from_pip("onnxruntime-qnn", LEAST_QNN), *_from_pip("onnxruntime", LEAST_PLUG_INS))
     return Library("onnxruntime-qnn", lines, includes="onnxruntime")
+
+
+def ncnn() -> Library:
+    """ncnn and what converts networks for it, and ONNX Runtime, with which the harness compares
+    it."""
+    pnnx = "# pnnx: python3 -m pip install --no-deps pnnx (torch, which it names, is not needed)"
+    lines = (*_from_pip("ncnn", LEAST_NCNN), pnnx, *_from_pip("onnxruntime"))
+    return Library("ncnn", lines, includes="onnxruntime")
+
+
+def rknn_toolkit_lite2() -> Library:
+    """RKNN for Rockchip's boards, and ONNX Runtime, with which the harness compares it."""
+    line = f'rknn-toolkit-lite2>={LEAST_RKNN}; platform_machine == "aarch64"'
+    lines = (line, *_from_pip("onnxruntime"))
+    return Library("rknn-toolkit-lite2", lines, includes="onnxruntime")
 
 
 def _from_pip(name: str, least: str = LEAST_ONNXRUNTIME) -> tuple[str, ...]:

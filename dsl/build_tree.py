@@ -210,10 +210,11 @@ class TreeBuilder:
     def shared(self, span: Span, amount: s.Expr, unit: Token) -> tuple[str, Any]:
         return "shared", s.Quantity(amount, self._word(unit), amount.span.to(self.token_span(unit)))
 
-    def reference(
-        self, span: Span, language: Token, code: Token, tolerance: s.Expr | None
-    ) -> s.ReferenceDecl:
-        return s.ReferenceDecl(self._word(language), self._text(code), tolerance, span)
+    def reference(self, span: Span, language: Token, code: Token) -> s.ReferenceDecl:
+        return s.ReferenceDecl(self._word(language), self._text(code), span)
+
+    def tolerance(self, span: Span, amount: s.Expr) -> s.ToleranceDecl:
+        return s.ToleranceDecl(amount, span)
 
     def scratch(self, span: Span, name: s.Word, kind: s.TypeExpr) -> s.ScratchDecl:
         return s.ScratchDecl(name, kind, span)

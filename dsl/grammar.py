@@ -177,8 +177,9 @@ def _from_data(data: dict[str, Any]) -> Grammar:
         parts = rule.pop("parts")
         kept = None if parts is None else tuple(Part(**part) for part in parts)
         rules.append(Rule(**rule, parts=kept))
-    lists: dict[str, Any] = {name: tuple(data.pop(name)) for name in ("states", "keywords", "soft_keywords")}
-    return Grammar(**data, **lists, rules=tuple(rules))
+    for name in ("states", "keywords", "soft_keywords"):
+        data[name] = tuple(data[name])
+    return Grammar(**data, rules=tuple(rules))
 
 
 def _compiled(text: str) -> Grammar:

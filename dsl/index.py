@@ -254,7 +254,6 @@ class _Finder:
         if node.language.text in language:
             self._quote(language[node.language.text], node.code)
         if isinstance(node, s.ReferenceDecl):
-            self.walk(node.tolerance, owner)
             return
         for argument in node.arguments or ():  # ports and memory come first there
             if isinstance(argument, s.Name) and (owner, argument.text) in self._inner:

@@ -108,7 +108,12 @@ class ImplementationDecl:
 class ReferenceDecl:
     language: Word
     code: Text
-    tolerance: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ToleranceDecl:
+    amount: Expr
     span: Span
 
 
@@ -166,6 +171,7 @@ TaskItem = (
     PortDecl
     | ImplementationDecl
     | ReferenceDecl
+    | ToleranceDecl
     | StateDecl
     | ScratchDecl
     | StatelessDecl

@@ -21,7 +21,7 @@ from .template import Template
 ERROR_POLICIES: dict[str, OnError] = {"stop": "stop", "skip": "skip", "restart": "restart"}
 
 Item = TypeVar("Item")
-OnlyItem = TypeVar("OnlyItem", s.WcetDecl, s.ReferenceDecl)
+OnlyItem = TypeVar("OnlyItem", s.WcetDecl, s.ReferenceDecl, s.ToleranceDecl)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ class TaskBuilder:
             self._declare(item)
         wcet = self._only(s.WcetDecl, "wcet")
         reference = self._only(s.ReferenceDecl, "reference")
+        tolerance = self._only(s.ToleranceDecl, "tolerance")
         implementations = self._implementations()
         times = () if wcet is None else self._times(wcet)
         self._check_phases(wcet, times)
@@ -88,13 +89,11 @@ class TaskBuilder:
         self._check_stateless()
         self._check_live()
         self._check_kernel_memory(implementations)
-        twin, tolerance = None, None
+        twin, deviation = None, None
         if reference is not None:
             twin = self._code.reference(reference, self._firing(tuple(self._arguments)))
-            if reference.tolerance is not None:
-                tolerance = self._evaluate.number(
-                    reference.tolerance, self._arguments, "a tolerance", 0
-                )
+        if tolerance is not None:
+            deviation = self._evaluate.number(tolerance.amount, self._arguments, "a tolerance", 0)
         task = Task(
             "",
             self._name,
@@ -110,7 +109,7 @@ class TaskBuilder:
             self._declaration.name.span,
             tuple(self._scratch),
             twin,
-            tolerance,
+            deviation,
             fixed=tuple(name for name in self._arguments if name in self._asked.names),
             live=bool(self._all(s.LiveDecl)) and not self._inputs,
             on_error=self._on_error,

@@ -93,7 +93,8 @@ def has_gpu() -> bool:
 
 def has_npu() -> bool:
     """Is there a driver of an NPU? Whether it is that of a program is found when it starts."""
-    return os.path.isdir("/dev/accel") or os.path.exists("/dev/fastrpc-cdsp")
+    of_rockchip = glob.glob("/sys/class/devfreq/*.npu")
+    return bool(of_rockchip) or os.path.isdir("/dev/accel") or os.path.exists("/dev/fastrpc-cdsp")
 
 
 def _has_driver() -> bool:

@@ -274,7 +274,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F510": (
         "this cannot run on a DLA or an NPU",
-        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
+        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has; RKNN has three cores, and runs a network in 8 bits whole. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
     ),
     # -- building ----------------------------------------------------------------------------------
     "F511": (
@@ -363,7 +363,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F540": (
         "a network cannot run on that engine",
-        "`engine` behind a pin is for networks on CPUs; behind an `npu` of a platform it names what runs networks there. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32: networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
+        "`engine` behind a pin is for networks on CPUs; behind an `npu` of a platform it names what runs networks there. OpenVINO gets fixed sizes, and computes int64 in 32 bits and float64 in float32; ncnn has float32 alone, one sample at a time. Networks for which that matters stay on ONNX Runtime, and so do bands, cuts that move, and operators of a library.",
     ),
     "F541": (
         "an engine gives other results",
@@ -436,7 +436,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F615": (
         "an extra is not installed",
-        "Plots need matplotlib (the extra `plots`), exact and genetic searches need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. The language server needs pygls (`editor`), networks with `engine openvino` OpenVINO (`openvino`), a program on several machines pyzmq (`machines`). The rest works without them.",
+        "Plots need matplotlib (the extra `plots`), exact and genetic searches need OR-Tools and DEAP (`search`); `pip install 'flowc[all]'` has both. The language server needs pygls (`editor`), networks with `engine openvino` or `engine ncnn` the extra of that name, a program on several machines pyzmq (`machines`). The rest works without them.",
     ),
     "F616": (
         "a blocking source is not declared `live`",

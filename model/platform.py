@@ -18,7 +18,7 @@ ACCELERATORS: tuple[Kind, ...] = ("gpu", "dla", "npu")
 #: Those that run a stage of a network as one piece, between whose layers nothing can run.
 UNDIVIDED: frozenset[Kind] = frozenset({"dla", "npu"})
 #: What runs networks on an NPU.
-NPU_ENGINES = ("qnn", "openvino")
+NPU_ENGINES = ("qnn", "openvino", "rknn")
 #: Limit of one pool: more is a mistake, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from pathlib import Path
 
@@ -80,38 +80,69 @@ def _name(cut: int) -> str:
     return "cut" if cut == 1 else f"cut{cut}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The layers of a network: their `names`, the work that is `done` behind each, and the bytes
+    that cross where it may be cut, by the number of the layer in front."""
+
+    names: tuple[str, ...]
+    done: tuple[int, ...]
+    crossing: MappingABC[int, int]
+
+    @classmethod
+    def of(cls, chain: LayerChain) -> _Row:
+        """Those of a chain."""
+        done = accumulate(layer.macs for layer in chain.layers)
+        crossing = {c.after: c.bytes for c in chain.cuts() if not chain.fused(c.after)}
+        return cls(tuple(layer.name for layer in chain.layers), tuple(done), crossing)
+
+    @property
+    def whole(self) -> int:
+        """All of the work, at least 1."""
+        return self.done[-1] or 1
+
+    def choices(self, pinned: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The pinned cuts and their neighbors, in every combination that is in order."""
+        reach = NEIGHBORS[len(pinned) + 1]
+        near = [self._near(place, reach) for place in pinned]
+        return [c for c in product(*near) if all(a < b for a, b in pairwise(c))]
+
+    def _near(self, place: int, reach: int) -> list[int]:
+        """A cut, and so many on each side of it, a step of the work apart."""
+        found = {place}
+        for k in range(-reach, reach + 1):
+            wanted = self.done[place] / self.whole + k * STEP
+            if 0 < wanted < 1 and self.crossing:
+                found.add(min(self.crossing, key=lambda c: abs(self.done[c] / self.whole - wanted)))
+        return sorted(found)
+
+    def layers(self, choice: tuple[int, ...]) -> tuple[str, ...]:
+        """The names of the layers in front of cuts."""
+        return tuple(self.names[c] for c in choice)
+
+    def work(self, choice: tuple[int, ...]) -> tuple[float, ...]:
+        """Of each stage."""
+        ends = (0, *(self.done[c] for c in choice), self.whole)
+        return tuple(float(b - a) for a, b in pairwise(ends))
+
+
 def _variants(
     path: Path, fixed: dict[str, tuple[int, ...]], chain: LayerChain, layers: tuple[str, ...]
 ) -> tuple[tuple[Variant, ...], int, int]:
     """The models of all choices of cuts, the number of the pinned one, and the most bytes that
     cross."""
-    names = [x.name for x in chain.layers]
-    done = list(accumulate(x.macs for x in chain.layers))
-    whole = done[-1] or 1
-    cuts = {c.after: c.bytes for c in chain.cuts() if not chain.fused(c.after)}
-    pinned = tuple(names.index(layer) for layer in layers)
-    reach = NEIGHBORS[len(layers) + 1]
-    near = []
-    for place in pinned:
-        wanted = [done[place] / whole + k * STEP for k in range(-reach, reach + 1)]
-        own = {place}
-        for share in wanted:
-            if 0 < share < 1 and cuts:
-                own.add(min(cuts, key=lambda c: abs(done[c] / whole - share)))
-        near.append(sorted(own))
-    chosen = [c for c in product(*near) if all(a < b for a, b in pairwise(c))]
-    parts: dict[Part, Part] = {}
+    row = _Row.of(chain)
+    pinned = tuple(row.names.index(layer) for layer in layers)
+    choices = row.choices(pinned)
+    known: dict[Part, Part] = {}
     variants = []
-    for choice in chosen:
-        stages = split(path, fixed, 1, tuple(names[c] for c in choice))
-        ends = [0, *(done[c] for c in choice), whole]
-        work = tuple(float(b - a) for a, b in pairwise(ends))
-        own_parts = [_part(stage) for stage in stages]
-        models = tuple(parts.setdefault(part, part) for part in own_parts)
-        variants.append(Variant(tuple(names[c] for c in choice), models, work))
+    for choice in choices:
+        parts = (_part(stage) for stage in split(path, fixed, 1, row.layers(choice)))
+        models = tuple(known.setdefault(part, part) for part in parts)
+        variants.append(Variant(row.layers(choice), models, row.work(choice)))
     inputs = sum(size(chain.tensors[t]) for t in chain.inputs)
-    largest = max(sum(cuts.get(c, 0) for c in choice) for choice in chosen) + inputs
-    return tuple(variants), chosen.index(pinned), largest
+    largest = max(sum(row.crossing.get(c, 0) for c in choice) for choice in choices) + inputs
+    return tuple(variants), choices.index(pinned), largest
 
 
 def _part(stage: Stage) -> Part:

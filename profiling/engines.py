@@ -1,6 +1,7 @@
-"""Building the TensorRT plans of a program on the machine that it runs on.
+"""Building the engines of a program (plans of TensorRT, models of RKNN) on the machine that it runs
+on.
 
-In: a build, and its path there. Out: nothing, or why that is not possible. Plans are named after
+In: a build, and its path there. Out: nothing, or why that is not possible. They are named after
 what they depend on and stay on the machine, so that only missing ones are built.
 """
 
@@ -17,16 +18,16 @@ from ..machines.host import Host, last_words
 def build_engines(
     directory: Path, tree: str, host: Host, report: Callable[[str], None] | None = None
 ) -> str:
-    """Build the plans of the build in `directory` on `host`, where it is `tree`; returns why not,
+    """Build the engines of the build in `directory` on `host`, where it is `tree`; returns why not,
     or nothing."""
     script = directory / BUILDER
     if not script.exists():
         return ""
-    wanted = hashlib.sha256(script.read_bytes()).hexdigest()  # it names all plans
+    wanted = hashlib.sha256(script.read_bytes()).hexdigest()  # it names all of them
     if wanted in host.made:
         return ""
     if report is not None:
-        report("building TensorRT engines, which takes minutes the first time")
+        report("building engines, which takes minutes the first time")
     done = host.execute([*host.python, BUILDER], cwd=tree)
     if not done.status:
         host.made.add(wanted)

@@ -31,6 +31,7 @@ from .link import Latest as Latest
 from .link import Link as Link
 from .link import Put as Put
 from .link import Take as Take
+from .ncnn import Ncnn as Ncnn
 from .openvino import OpenVino as OpenVino
 from .openvino import OpenVinoNpu as OpenVinoNpu
 from .process import Process as Process
@@ -39,6 +40,7 @@ from .qnn import Qnn as Qnn
 from .remote_channel import Forward as Forward
 from .resample import Last as Last
 from .resample import Repeat as Repeat
+from .rknn import Rknn as Rknn
 from .scheduling import Background as Background
 from .scheduling import FixedPriority as FixedPriority
 from .scheduling import Server as Server

@@ -26,7 +26,6 @@ from typing import (
     List,
     Optional,
     Sequence,
-    Set,
     Tuple,
     Union,
 )
@@ -36,7 +35,7 @@ from .failures import Failure, describe
 from .graph import FOREVER, App
 from .outside import Outside, prepare
 from .power import Power
-from .scenario import LOOK, Change, State, Stay
+from .scenario import LOOK, Change, State, Stay, tour
 from .select import Select
 from .steady import wait
 
@@ -291,20 +290,9 @@ class Control(threading.Thread):
     def tour(self, frames: int) -> List[Stay]:
         """Stays in states so that every transition is used that can be reached without ever being
         at a dead end."""
-        leads = {s.name: sorted(set(s.targets)) for s in self.states.values()}
-        left = {(a, b) for a, targets in leads.items() for b in targets}
-        way = [self.initial]
-        while True:
-            following = _nearest(way[-1], leads, left)
-            if not following:
-                break
-            for state in following:
-                left.discard((way[-1], state))
-                way.append(state)
+        leads = {s.name: s.targets for s in self.states.values()}
         apps = {s.name: [a.name for a in s.apps] for s in self.states.values()}
-        # Another number of frames each time, so that changes come at every place of a pipeline and
-        # of what is shared.
-        return [Stay(s, dict.fromkeys(apps[s], frames + n % 3)) for n, s in enumerate(way)]
+        return tour(self.initial, leads, apps, frames)
 
     # -- the thread --------------------------------------------------------------------------------
     def run(self) -> None:
@@ -589,17 +577,3 @@ class Control(threading.Thread):
             else:
                 found[app.name] = app
         return list(found.values())
-
-
-def _nearest(state: str, leads: Dict[str, List[str]], left: Set[Tuple[str, str]]) -> List[str]:
-    """The shortest way that ends with a transition that is left."""
-    ways: List[List[str]] = [[state]]
-    seen = {state}
-    for way in ways:  # grows while it is gone through
-        for target in leads[way[-1]]:
-            if (way[-1], target) in left:
-                return (way + [target])[1:]
-            if target not in seen:
-                seen.add(target)
-                ways.append(way + [target])
-    return []

@@ -27,6 +27,7 @@ from .program import Program
 from .record import Recorder
 from .report import report
 from .run import Run
+from .spans import Spans
 from .tokens import TaskError
 
 __all__ = ["Closed", "Collector", "Ends", "Failed", "Running", "Skipped"]
@@ -52,8 +53,10 @@ class Running:
         settings: Sequence[str] = (),
         record: Union[str, os.PathLike[str], None] = None,
         channels: Optional[str] = None,
+        spans: Any = None,
     ) -> None:
-        """`record` is a file for what `channels` carry. Raises Failed where it cannot start,
+        """`record` is a file for what `channels` carry; `spans` a tracer of OpenTelemetry, which
+        gets frames as spans. Raises Failed where it cannot start,
         ValueError for what is asked wrongly, OSError for a file that cannot be written."""
         self._program, self._running = program, program.run
         mistakes = give(program, settings, word="settings:")
@@ -72,7 +75,9 @@ class Running:
                 self._recorder = Recorder(program, os.fspath(record), channels, settings)
             except Mistake as mistake:
                 raise ValueError(str(mistake)) from None
-        made = [(a.name, Ends(program.run, a)) for a in program.apps]
+        self._spans = None if spans is None else Spans(spans, program.run)
+        program.run.tracer = self._spans
+        made = [(a.name, Ends(program.run, a, self._spans)) for a in program.apps]
         self._ends = {name: found for name, found in made if found.has_ends}
         self._thread = threading.Thread(target=self._run, name=program.name, daemon=True)
         self._thread.start()
@@ -231,6 +236,9 @@ class Running:
         missing = "" if self._recorder is None else self._recorder.finish()
         if missing:
             self._running.speak(missing)
+        unseen = "" if self._spans is None else self._spans.close()
+        if unseen:
+            self._running.speak(unseen)
         for each in self._ends.values():
             each.look(finished=True)
 

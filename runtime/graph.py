@@ -14,6 +14,7 @@ from .code import Code
 from .tokens import Port
 
 if TYPE_CHECKING:
+    from .columns import Column
     from .failures import Failure
     from .run import Run
     from .scenario import Change
@@ -75,6 +76,8 @@ class Task:
         #: A source of which it is measured how long it waits for its data.
         self.is_timed = False
         self.turnstile: Optional[Turnstile] = None
+        #: How it fires for the requests of a batch, where it does so for all of them at once.
+        self.column: Optional[Column] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
         self.firings = 0
         #: How long a source has waited in its firings, while they are traced.

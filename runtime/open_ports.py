@@ -22,6 +22,7 @@ from .ends import Closed, Failed, Inlet, Outlet, Skipped, forked
 from .failures import Failure
 from .graph import FOREVER, App, Task
 from .run import Run
+from .spans import Spans
 from .tokens import Port, TaskError, apart
 
 #: Tokens that wait at an end: before the program takes them, and until the caller gets them.
@@ -31,15 +32,15 @@ LOOK = 0.05
 
 #: A token by the name of its end.
 Tokens = Dict[str, np.ndarray]
-#: What was put in together, who waits for the answer, and when it came.
-Offer = Tuple[Tokens, Optional[Asking], int]
+#: What was put in together, who waits for the answer, when it came, and in which span.
+Offer = Tuple[Tokens, Optional[Asking], int, Any]
 
 
 class Ends:
     """The open ends of one app."""
 
-    def __init__(self, run: Run, app: App) -> None:
-        self._run, self._app = run, app
+    def __init__(self, run: Run, app: App, spans: Optional[Spans] = None) -> None:
+        self._run, self._app, self._spans = run, app, spans
         self._inlets: Dict[str, Task] = {}
         self._outlets: Dict[str, Task] = {}
         for task in app.tasks:
@@ -74,7 +75,7 @@ class Ends:
         # which frame on.
         self._made: Dict[str, Deque[Tuple[int, np.ndarray]]] = {n: deque() for n in self._outlets}
         self._asked: Deque[Optional[Asking]] = deque()
-        self._answered = 0
+        self._answered = self._come = 0
         #: Frames that have no answer, and why.
         self._left_out: Dict[int, Optional[Failure]] = {}
         app.told = self._leave_out
@@ -174,7 +175,7 @@ class Ends:
         """Tokens that were put in and that the program has not taken yet."""
         with self._lock:
             inside = sum(len(tokens) for tokens in self._waiting.values())
-            return inside + sum(len(tokens) for tokens, _, _ in self._lobby)
+            return inside + sum(len(tokens) for tokens, _, _, _ in self._lobby)
 
     @property
     def takes(self) -> bool:
@@ -204,7 +205,7 @@ class Ends:
             self._finished |= finished
             if not self._over():
                 return False
-            lost = [f for f in (*self._asked, *(f for _, f, _ in self._lobby)) if f is not None]
+            lost = [f for f in (*self._asked, *(f for _, f, _, _ in self._lobby)) if f is not None]
             self._asked.clear()
             self._lobby.clear()
             for condition in (self._filled, self._room, self._ready, self._taken):
@@ -267,7 +268,8 @@ class Ends:
         self, tokens: Tokens, future: Optional[Asking], wait: bool, timeout: Optional[float]
     ) -> None:
         until = None if timeout is None else time.monotonic() + timeout
-        offer = (tokens, future, time.perf_counter_ns())
+        caller = None if self._spans is None else self._spans.here()
+        offer = (tokens, future, time.perf_counter_ns(), caller)
         with self._lock:
             while True:
                 self._refuse(tokens)
@@ -294,18 +296,33 @@ class Ends:
         return all(len(self._waiting[n]) < max(WAIT_IN, self._most) for n in tokens)
 
     def _admit(self) -> None:
-        """Let in who waits outside, in order."""
+        """Let in who waits outside, in order. An inlet is woken by what it can take, or by the
+        first request of a batch: from then on it counts the time."""
+        before = {name: len(tokens) for name, tokens in self._waiting.items()}
         while self._lobby and self._fits(self._lobby[0][0]):
-            tokens, future, came = self._lobby.popleft()
+            tokens, future, came, caller = self._lobby.popleft()
             if future is not None and not future.set_running_or_notify_cancel():
                 for name in tokens:
                     self._put[name] -= 1
                 continue  # he has gone away
             if not self._why_not:
                 self._asked.append(future)
+                self._tell_of(caller)
             for name, token in tokens.items():
                 self._waiting[name].append((token, came))
-        self._filled.notify_all()
+        for name, waiting in self._waiting.items():
+            if not before[name] or len(waiting) >= self._most:
+                self._filled.notify_all()
+
+    def _tell_of(self, caller: Any) -> None:
+        """A request has come in, from that span. Outside of batches it is known in which frame."""
+        if self._spans is None:
+            return
+        self._spans.asked(self._app, caller)
+        self._come += 1
+        per_frame = next(iter(self._inlets.values())).per_iteration
+        if not self._most and self._come % per_frame == 0:
+            self._spans.taken(self._app, self._come // per_frame - 1, per_frame)
 
     def _taking(self, name: str) -> Callable[[], Tuple[np.ndarray, Optional[int]]]:
         def take() -> Tuple[np.ndarray, Optional[int]]:
@@ -365,6 +382,8 @@ class Ends:
             self._sizes[batch] = size
             self._numbers.extend(range(batch * self._most, batch * self._most + size))
             self._ends.append(self._numbers[-1])
+            if self._spans is not None:
+                self._spans.taken(self._app, batch, size)
         self._batches[name] += 1
         size = self._sizes[batch]
         if min(self._batches.values()) > batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 from typing import Any, Dict, Sequence, Tuple
 
 import numpy as np
@@ -42,6 +43,8 @@ class PyCuda(Cuda):
         self.integrated = bool(device.get_attribute(driver.device_attribute.INTEGRATED))
         self._context = device.retain_primary_context()
         self.enter()
+        # A stream lives as long as tokens of it, which workers hold that have left the context.
+        warnings.filterwarnings("ignore", ".*out-of-thread context could not be cleaned up")
         atexit.register(self.leave)  # PyCUDA aborts a process whose main thread still has a context
 
     def enter(self) -> None:

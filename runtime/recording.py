@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from typing import Any, Dict, List, Optional, Set
 
 import numpy as np
@@ -95,11 +96,13 @@ class Recorded(RecordedRun):
     def __init__(self, home: str, folder: str) -> None:
         self.open(home)
         self.good = True
+        stays: List[Dict[str, Any]] = []
         frames: Dict[str, int] = {}
         least: Dict[str, int] = {}
         for name in sorted(os.listdir(folder)):
             with np.load(os.path.join(folder, name)) as stored:
                 index = json.loads(str(stored[INDEX]))
+                stays += index.get("stays", ())
                 for kept, wanted in (
                     (self.inputs, index["inputs"]),
                     (self.outputs, index["outputs"]),
@@ -117,6 +120,9 @@ class Recorded(RecordedRun):
                 for channel, room in index["least_free"].items():
                     least[channel] = min(room, least.get(channel, room))
         stand(self.program, frames, least)
+        if stays:  # a build with states has it
+            scenario = import_module(__package__ + ".scenario")
+            self.stays = [scenario.Stay(s["state"], s["frames"]) for s in stays]
 
 
 def _stored(arrays: Any, number: Any) -> Any:

@@ -5,7 +5,7 @@ Data alone: `control.py` decides which state the program is in, `outside.py` wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from .clocks import Wanted
 from .graph import App
@@ -82,3 +82,37 @@ class Stay:
 
     def __init__(self, state: str, frames: Optional[Dict[str, int]] = None) -> None:
         self.state, self.frames = state, frames or {}
+
+
+def tour(
+    initial: str, leads: Mapping[str, Sequence[str]], apps: Mapping[str, Sequence[str]], frames: int
+) -> List[Stay]:
+    """Stays in states so that every transition is used that can be reached without ever being at a
+    dead end; `leads` and `apps` are the next states and the apps of each state."""
+    nexts = {state: sorted(set(targets)) for state, targets in leads.items()}
+    left = {(a, b) for a, targets in nexts.items() for b in targets}
+    way = [initial]
+    while True:
+        following = _nearest(way[-1], nexts, left)
+        if not following:
+            break
+        for state in following:
+            left.discard((way[-1], state))
+            way.append(state)
+    # Another number of frames each time, so that changes come at every place of a pipeline and of
+    # what is shared.
+    return [Stay(s, dict.fromkeys(apps[s], frames + n % 3)) for n, s in enumerate(way)]
+
+
+def _nearest(state: str, leads: Dict[str, List[str]], left: Set[Tuple[str, str]]) -> List[str]:
+    """The shortest way that ends with a transition that is left."""
+    ways: List[List[str]] = [[state]]
+    seen = {state}
+    for way in ways:  # grows while it is gone through
+        for target in leads[way[-1]]:
+            if (way[-1], target) in left:
+                return (way + [target])[1:]
+            if target not in seen:
+                seen.add(target)
+                ways.append(way + [target])
+    return []

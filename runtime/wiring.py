@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Dict, List, Sequence
 import numpy as np
 
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
+from .columns import find_columns
 from .graph import Task
 from .tokens import Port, initial_tokens
 from .window import Window
@@ -37,6 +38,7 @@ def wired(program: Program) -> None:
     if transport is not None:
         for remote_end in transport.remote_ends:
             _add(program, _remote_channel(transport, remote_end), remote_end.task)
+    find_columns(program)
 
 
 def _add(program: Program, channel: Channel, task: Task) -> None:

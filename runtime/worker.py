@@ -43,7 +43,7 @@ class Worker(threading.Thread, Waiter):
         threading.Thread.__init__(self, name=lane, daemon=True)
         Waiter.__init__(self)
         # `run` is what a thread does
-        self._of_run, self.control, self.arena = run, control, arena
+        self.of_run, self.control, self.arena = run, control, arena
         self.processor, self.order = processor.name, list(processor.order)
         self.scheduling, self.written = processor.scheduling, processor.rounds
         self.busy = 0
@@ -66,7 +66,7 @@ class Worker(threading.Thread, Waiter):
     def firing(self) -> Optional[Tuple[Task, int, int]]:
         """The task that it is inside, the number of the firing, and since when."""
         number = self.line[0]  # first: what the other cells hold may only be newer
-        return (self._of_run.tasks[number - 1], self.line[1], self.line[2]) if number else None
+        return (self.of_run.tasks[number - 1], self.line[1], self.line[2]) if number else None
 
     def doing(self) -> str:
         """What it does or waits for, in words; empty if it is between two firings."""
@@ -81,15 +81,15 @@ class Worker(threading.Thread, Waiter):
         return "%s waits for %s from %s" % (channel.destination, what, channel.source)
 
     def check(self) -> None:
-        if self._of_run.stopping:
+        if self.of_run.stopping:
             raise Stopped
         if self._app.over(self._iteration):
             raise EndOfStream
 
     def run(self) -> None:
         if self.scheduling is not None:
-            self.scheduling.begin(self._of_run)
-        device = self._of_run.device
+            self.scheduling.begin(self.of_run)
+        device = self.of_run.device
         if device is not None:
             device.begin_lane(self.processor, [e.task.code for e in self.order], self.arena)
         try:
@@ -100,9 +100,9 @@ class Worker(threading.Thread, Waiter):
         except (MemoryError, RecursionError) as error:
             # what the task has left for others is not enough
             app, name = self._task.app.name, self._task.name
-            self._of_run.fail(Failure(app, name, None, describe(error), details_of(error)))
+            self.of_run.fail(Failure(app, name, None, describe(error), details_of(error)))
         except BaseException as error:  # our own mistake: report it rather than hang
-            self._of_run.fail(
+            self.of_run.fail(
                 Failure("", "", None, "internal error: " + describe(error), traceback.format_exc())
             )
         finally:
@@ -134,30 +134,31 @@ class Worker(threading.Thread, Waiter):
                 code.prepare()
             except Exception as error:
                 reason = "cannot start: " + describe(error)
-                self._of_run.fail(
-                    Failure(task.app.name, task.name, None, reason, details_of(error))
-                )
+                self.of_run.fail(Failure(task.app.name, task.name, None, reason, details_of(error)))
         rounds = rounds_of(self)
+        for entry in self.order:
+            if entry.task.column is not None:
+                entry.task.column.prepare()
         self.prepared.set()
-        self._of_run.go.wait()  # no limit: set when all are ready, and when something fails
-        if self._of_run.stopping:
+        self.of_run.go.wait()  # no limit: set when all are ready, and when something fails
+        if self.of_run.stopping:
             raise Stopped
         return rounds
 
     def _flush(self) -> None:
         """Wait for what a device still does for this worker."""
         for task, code in self._on_device():
-            self._enter(task, max(0, task.firings - 1))  # the watchdog looks at it
+            self.enter(task, max(0, task.firings - 1))  # the watchdog looks at it
             try:
                 code.flush()
             except TaskError as error:
-                self._of_run.fail(Failure(task.app.name, task.name, None, describe(error)))
+                self.of_run.fail(Failure(task.app.name, task.name, None, describe(error)))
                 raise Stopped from None
             finally:
                 self.line[0] = 0
             self._collect(task, code)
 
-    def _enter(self, task: Task, firing: int) -> int:
+    def enter(self, task: Task, firing: int) -> int:
         """Write down what comes next; the time."""
         line, now = self.line, time.perf_counter_ns()
         line[1], line[2] = firing, now
@@ -186,10 +187,13 @@ class Worker(threading.Thread, Waiter):
     def _fire_all(self, entry: Fire, iteration: int) -> None:
         task = entry.task
         firing = iteration * task.per_iteration + entry.first
-        left = entry.times
+        left = 0 if task.column is not None else entry.times
         try:
+            if task.column is not None:
+                self._task = task
+                task.column.fire(self, iteration)
             while left:
-                if self._of_run.stopping:
+                if self.of_run.stopping:
                     raise Stopped
                 group = min(task.code.batch, left)
                 self._fire(task, firing, group, iteration)
@@ -203,7 +207,7 @@ class Worker(threading.Thread, Waiter):
             task.app.ended(iteration, time.perf_counter_ns())
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
-        app, run = task.app, self._of_run
+        app, run = task.app, self.of_run
         self._task, live = task, task.live
         release = None
         if not (task.inputs or live):
@@ -223,18 +227,18 @@ class Worker(threading.Thread, Waiter):
         first &= task.starts_frame
         if first and not live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)
-        start = self._enter(task, firing)
+        start = self.enter(task, firing)
         waits = _Waits(task, run.tracer is not None) if task.is_timed else None
         results: Sequence[Any]
         try:
             if missing is not None:
                 task.skipped += group
-                results = self._holes(task, firing, group, iteration)
+                results = self.holes(task, firing, group, iteration)
             else:
                 if task.fetches:
                     arrays = [on_host(array) for array in arrays]
                     start = time.perf_counter_ns()  # waiting for a device is no work
-                results = self._call(task, arrays, firing, group)
+                results = self.call(task, arrays, firing, group)
                 if run.played is not None:
                     self._linger(task, start, run.played.factors)
                 if run.recorder is not None:
@@ -246,7 +250,7 @@ class Worker(threading.Thread, Waiter):
             app.end_at(iteration)
             raise EndOfStream from None
         except BaseException as error:
-            results = self._failed(error, task, firing, group, iteration)
+            results = self.failed(error, task, firing, group, iteration)
         finally:
             if run.strayed:
                 run.end_stray(task, firing)
@@ -259,26 +263,25 @@ class Worker(threading.Thread, Waiter):
             if first:
                 app.started(iteration, release)
         if task.releases or task.paths:
-            _tell_paths(task, firing, group, start if release is None else release, end)
+            tell_paths(task, firing, group, start if release is None else release, end)
         self._finish(task, firing, group, results, start, end)
 
     def _fire_rows(self, task: Task, firing: int, iteration: int, rows: Any) -> None:
         """Firings of a network that are one run, of those for which all tokens are there."""
-        run, arrays = self._of_run, rows.arrays
+        run, arrays = self.of_run, rows.arrays
         if rows.left_out:
             task.skipped += rows.left_out
             task.app.skip(iteration)
         if self.scheduling is not None and arrays:
             self.scheduling.admit(self, run)
-        start = self._enter(task, firing)
+        start = self.enter(task, firing)
         try:
             if arrays:
-                assert isinstance(task.code, Network)
-                rows.made(task.code.fire_batch(arrays))
+                rows.made(self.call(task, arrays, firing, len(arrays[0])))
             if run.played is not None:
                 self._linger(task, start, run.played.factors)
         except BaseException as error:
-            self._failed(error, task, firing, len(rows), iteration)
+            self.failed(error, task, firing, len(rows), iteration)
         finally:
             if run.strayed:
                 run.end_stray(task, firing)
@@ -288,7 +291,7 @@ class Worker(threading.Thread, Waiter):
             for number, (inputs, outputs) in enumerate(rows, firing):
                 run.recorder(task, number, 1, inputs, outputs)
         if task.paths:
-            _tell_paths(task, firing, len(rows), start, end)
+            tell_paths(task, firing, len(rows), start, end)
         self._finish(task, firing, len(rows), rows.results, start, end)
 
     def _take(self, task: Task, firing: int, group: int) -> List[Any]:
@@ -322,8 +325,8 @@ class Worker(threading.Thread, Waiter):
         if task.code.device is not None:
             self._collect(task, task.code)
         else:
-            self._spend(task, end - start)
-        tracer = self._of_run.tracer
+            self.spend(task, end - start)
+        tracer = self.of_run.tracer
         if tracer is not None:
             tracer.firing(self.name, task, firing, group, start, end)
 
@@ -346,15 +349,15 @@ class Worker(threading.Thread, Waiter):
         nulls = [null.passed(p, p.rate(firing) * group) for p in task.outputs]
         self._hand_on(task, firing, group, nulls)
         task.absent += group
-        if self._of_run.recorder is not None:
-            self._of_run.recorder(task, firing, group, None, None)
+        if self.of_run.recorder is not None:
+            self.of_run.recorder(task, firing, group, None, None)
 
-    def _failed(
+    def failed(
         self, error: BaseException, task: Task, firing: int, group: int, iteration: int
     ) -> List[Hole]:
         """A firing has raised: everything stops (Stopped), or the stream goes on without what it
         would have made."""
-        run = self._of_run
+        run = self.of_run
         failure = Failure(task.app.name, task.name, firing, describe(error), details_of(error))
         # SystemExit stops everything, too: a task may not end the program behind its back
         if task.on_error == "stop" or not isinstance(error, Exception):
@@ -369,11 +372,11 @@ class Worker(threading.Thread, Waiter):
             run.speak("%s; %s" % (failure, what))
         if task.on_error == "restart":
             self._restart(task, firing)
-        return self._holes(task, firing, group, iteration, failure)
+        return self.holes(task, firing, group, iteration, failure)
 
     def _restart(self, task: Task, firing: int) -> None:
         """The task begins anew. Raises Stopped where it cannot."""
-        run = self._of_run
+        run = self.of_run
         try:
             task.code.close()
             task.code.open(run.home, task.inputs, task.outputs)
@@ -382,7 +385,7 @@ class Worker(threading.Thread, Waiter):
             run.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
             raise Stopped from None
 
-    def _holes(
+    def holes(
         self,
         task: Task,
         firing: int,
@@ -392,13 +395,13 @@ class Worker(threading.Thread, Waiter):
     ) -> List[Hole]:
         """What a firing makes that fails, or that is left out."""
         task.app.skip(iteration, failure)
-        if self._of_run.recorder is not None:
-            self._of_run.recorder(task, firing, group, None, None)
+        if self.of_run.recorder is not None:
+            self.of_run.recorder(task, firing, group, None, None)
         if task.recorded is not None:
             task.recorded(firing, group, None)
         return [Hole(p.rate(firing) * group) for p in task.outputs]
 
-    def _call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
+    def call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
         code = task.code
         if code.device is not None:
             return code.fire(arrays, firing)  # type: ignore[no-any-return]
@@ -426,7 +429,7 @@ class Worker(threading.Thread, Waiter):
         if more > 0 and not task.live and task.code.device is None:
             time.sleep((time.perf_counter_ns() - start) * more / 1e9)
 
-    def _spend(self, task: Task, spent: int) -> None:
+    def spend(self, task: Task, spent: int) -> None:
         self.busy += spent
         task.squares += spent * spent
         task.busy += spent  # replicas may lose an update to each other: these are statistics
@@ -445,7 +448,7 @@ class Worker(threading.Thread, Waiter):
     def _collect(self, task: Task, code: Any) -> None:
         """A firing on a device has only been started: what it took is known later."""
         while code.spent:
-            self._spend(task, code.spent.popleft())
+            self.spend(task, code.spent.popleft())
 
 
 class _Waits:
@@ -476,7 +479,7 @@ def _rows(task: Task, arrays: Sequence[Any]) -> Any:
     return None
 
 
-def _tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:
+def tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:
     """Note the release for paths that begin with the task, and the end for those that end there."""
     numbers = range(firing, firing + group)
     if task.releases:

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from ..model.application import Network, Task
+from ..model.diagnostic import one_of
 from ..model.modules import MODULES
 from ..model.platform import Platform
 from ..networks.accelerators.breaches import Breach
@@ -28,11 +29,18 @@ def npu_compiler(platform: Platform) -> Compiler:
     engine = npu_engine(platform)
     return Compiler(
         "an NPU",
-        partial(_unfit, engine, _precisions(engine, platform)),
+        partial(_unfit, engine, platform),
         partial(_broken_rules, engine),
         "cut it in front of that layer: a cpu runs the rest",
         usable=engine.operators is not None,
     )
+
+
+def keeps_whole(network: Network, platform: Platform) -> bool:
+    """Does a network in 8 bits stay in one piece, as tensors at its cuts would be of a type that
+    the platform's NPUs do not take?"""
+    npus = [engine_of(pool.engine) for pool in platform.pools if pool.kind == "npu"]
+    return network.precision == "int8" and any(npu.borders is not None for npu in npus)
 
 
 def _precisions(engine: NpuEngine, platform: Platform) -> tuple[str, ...]:
@@ -43,10 +51,13 @@ def _precisions(engine: NpuEngine, platform: Platform) -> tuple[str, ...]:
     return tuple(p for p in engine.precisions if p in module.npu)
 
 
-def _unfit(
-    engine: NpuEngine, precisions: tuple[str, ...], task: Task, network: Network
-) -> Reason | None:
+def _unfit(engine: NpuEngine, platform: Platform, task: Task, network: Network) -> Reason | None:
     """The reason why no layer of a network can run on the NPU."""
+    precisions = _precisions(engine, platform)
+    pool = next(p for p in platform.pools if p.kind == "npu")
+    if engine.cores is not None and pool.count > engine.cores:
+        message = f"`{pool.name}` has {pool.count} cores, and {engine.title} knows {engine.cores}"
+        return "F510", message, f"write `npu {pool.name}[{engine.cores}]`"
     if network.batch > 1:
         message = f"`{task.name}` groups {network.batch} firings: an NPU gets them one by one"
         return "F510", message, "leave `batch` out"
@@ -56,6 +67,16 @@ def _unfit(
     if network.precision not in precisions:
         message = f"`{task.name}` computes in {network.precision}, and this NPU in"
         return "F510", f"{message} {' or '.join(precisions)} only", _REMEDIES[precisions[0]]
+    if engine.borders is None:
+        return None
+    takes = f"{engine.title} takes and gives {one_of(engine.borders)}"
+    if network.cut_from is not None and keeps_whole(network, platform):
+        message = f"`{task.name}` is a piece of a network in 8 bits, and {takes}"
+        return "F510", message, "leave the network whole, or write `precision fp16`"
+    for tensor in (*network.inputs, *network.outputs):
+        if tensor.type.dtype not in engine.borders:
+            message = f"`{task.name}` has `{tensor.name}` of {tensor.type.dtype}, and {takes}"
+            return "F510", message, "cut the layer off that reads or makes it: a cpu runs that"
     return None
 
 

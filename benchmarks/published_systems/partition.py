@@ -16,6 +16,7 @@ from flowc.search.throughput.partition import (
     evaluate,
     paper_stops,
 )
+from published_systems import changing_load
 from published_systems.rows import Table, board, numbers, table
 
 TITLE = "H. Heterogeneous pipelining with a compiler"
@@ -50,6 +51,9 @@ def tables() -> Iterator[Table]:
     yield _counts()
     yield _reported()
     yield _mobilenet()
+    yield from changing_load.tables(
+        {name: _profile(gpu, cpu) for name, (gpu, cpu, _, _) in TABLE_5.items()}
+    )
     yield _objectives()
     yield _stages()
     yield board(

@@ -22,6 +22,7 @@ from ..printing import printing
 from ..sources import Plan
 from .library import header, library_of
 from .main_cpp import has_networks, main_cpp
+from .states import main_with_states
 from .symbols import Symbols, symbols_of
 
 #: The executable that build.sh makes, and the one of its recorder, for the harness.
@@ -42,7 +43,12 @@ def native_files(deployed: Deployed) -> Plan:
     jinja.filters = {**jinja.filters, "c": c_text.text}
     objects = objects_of(deployed)
     networks = has_networks(deployed.deployment)
-    plan: Plan = {"main.cpp": main_cpp(jinja, deployed.deployment)}
+    scenario = deployed.deployment.scenario
+    if scenario is None:
+        text_of_main = main_cpp(jinja, deployed.deployment)
+    else:
+        text_of_main = main_with_states(jinja, deployed.deployment, scenario)
+    plan: Plan = {"main.cpp": text_of_main}
     library = library_of(deployed.deployment)
     if library is not None:
         plan[library.header] = header(jinja, deployed.deployment, library)

@@ -9,6 +9,9 @@ those that stay from the rounds before: what firing i of iteration j of a round 
 `kept + j * T + before[i]`, with T tokens in an iteration. A reader with stage t finds what it takes
 at `kept + (j + s - t) * T + before[i] - delay`, in every round alike. At the end of a round the
 last `kept` tokens are moved to the front.
+
+Where apps begin anew with states, the last `held` tokens have to be there when an app has stopped,
+which is so after its last round.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from ...model.deployment import (
     DeployedWorker,
     Deployment,
 )
+from .cycles import held_by_cycles
 
 Values = tuple[int | float, ...]
 
@@ -66,7 +70,8 @@ class Array:
     """Tokens of an output inside of its worker; `in_round` are those of a round.
 
     `delay` initial tokens have these `values`, the first of them first; `zeroth` is where token 0
-    lies in round 0, from which it moves by a round's tokens each time.
+    lies in round 0, from which it moves by a round's tokens each time. The last `held` ones go on
+    where the app begins anew.
     """
 
     writer: Tokens
@@ -76,11 +81,12 @@ class Array:
     zeroth: int
     delay: int = 0
     values: Values = ()
+    held: int = 0
 
     @property
     def rounds_with_initial_tokens(self) -> int:
         """Rounds at the start in which initial tokens have to be put into it."""
-        if not any(self.values):
+        if not any(self.values) and not self.held:
             return 0
         return 1 + max(0, self.zeroth - self.kept - 1) // self.in_round
 
@@ -153,17 +159,19 @@ class Layout:
                 yield from written.places
 
 
-def layout(deployment: Deployment) -> Layout:
-    """The layout of a program without states and parts."""
+def layout(deployment: Deployment, *, in_states: bool = False) -> Layout:
+    """The layout of a program without states and parts, or of one state: then apps begin anew."""
     places = _places(deployment.processors)
+    behind = _behind_at_most(deployment) if in_states else {}
     reads: dict[str, tuple[Read, ...]] = {}
     writes: dict[str, tuple[Written, ...]] = {}
     most: dict[str, int] = {}
     for app in deployment.apps:
         found: dict[tuple[str, str], Read] = {}
+        in_cycles = held_by_cycles(app)
         for task in app.tasks:
             writes[task.name] = tuple(
-                _written(app, task, port, places, found) for port in task.outputs
+                _written(app, task, port, places, in_cycles, found, behind) for port in task.outputs
             )
         for task in app.tasks:
             reads[task.name] = tuple(found[task.name, port.name] for port in task.inputs)
@@ -184,6 +192,19 @@ def _places(workers: Iterable[DeployedWorker]) -> dict[str, Place]:
     return places
 
 
+def _behind_at_most(deployment: Deployment) -> dict[str, int]:
+    """By how many iterations the order of a task's worker is behind at most in the task's app."""
+    app_of = {task.name: app.name for app in deployment.apps for task in app.tasks}
+    found = {}
+    for worker in deployment.processors:
+        behind: dict[str, int] = {}
+        for entry in worker.order:
+            app, own = app_of[entry.task], entry.stage - entry.round[0]
+            behind[app] = max(behind.get(app, own), own)
+        found.update({entry.task: behind[app_of[entry.task]] for entry in worker.order})
+    return found
+
+
 def tokens_of(task: DeployedTask, port: DeployedPort) -> Tokens:
     """The tokens of a port of a task."""
     cycle = sum(port.rates)
@@ -196,9 +217,12 @@ def _written(
     task: DeployedTask,
     port: DeployedPort,
     places: Mapping[str, Place],
+    in_cycles: Mapping[str, int],
     found: dict[tuple[str, str], Read],
+    behind: Mapping[str, int],
 ) -> Written:
-    """Where an output goes; adds what its readers find to `found`."""
+    """Where an output goes; adds what its readers find to `found`. `in_cycles`: the tokens at most
+    of channels in cycles; `behind`: see `_array`."""
     tokens, here = tokens_of(task, port), places[task.name]
     ends = {t.name: t for t in app.tasks}
     near: list[tuple[DeployedChannel, Tokens]] = []
@@ -214,12 +238,15 @@ def _written(
             near.append((channel, taken))
         else:
             replicas = here.replicas, there.replicas
-            ring = _ring(channel, tokens, taken, reader.code.batch, replicas)
+            most = channel.capacity
+            if replicas == (1, 1):
+                most = min(most, in_cycles.get(channel.name, most))
+            ring = _ring(channel, most, tokens, taken, reader.code.batch, replicas)
             found[reader.name, of.name] = Read(taken, ring)
             made.append(ring)
     arrays = []
     for group in _alike(near):
-        array = _array(task, tokens, group, places)
+        array = _array(task, tokens, group, places, behind.get(task.name))
         arrays.append(array)
         for channel, taken in group:
             there = places[channel.destination]
@@ -235,13 +262,18 @@ def _behind(writer: Place, reader: Place, tokens: Tokens) -> int:
 
 
 def _ring(
-    channel: DeployedChannel, made: Tokens, taken: Tokens, group: int, replicas: tuple[int, int]
+    channel: DeployedChannel,
+    most: int,
+    made: Tokens,
+    taken: Tokens,
+    group: int,
+    replicas: tuple[int, int],
 ) -> Ring:
-    """Slots for the tokens of a channel and those that a window keeps, in whole iterations of the
-    writer. The reader takes the tokens of a `group` of firings at once. Of several readers, others
-    may have taken theirs before one has taken its own."""
+    """Slots for the tokens of a channel, `most` of them, and those that a window keeps, in whole
+    iterations of the writer. The reader takes the tokens of a `group` of firings at once. Of
+    several readers, others may have taken theirs before one has taken its own."""
     kept, seen = _kept_by(taken.port), taken.most * group
-    needed = channel.capacity + kept + (replicas[1] - 1) * made.in_iteration
+    needed = most + kept + (replicas[1] - 1) * made.in_iteration
     slots = -(-max(needed, seen) // made.in_iteration) * made.in_iteration
     return Ring(made, channel, slots, seen, kept, *replicas)
 
@@ -249,6 +281,12 @@ def _ring(
 def _kept_by(port: DeployedPort) -> int:
     """Tokens that a reader sees again; see `Port.kept` of the application."""
     return max(0, port.window - min(port.rates))
+
+
+def held_by(channel: DeployedChannel, port: DeployedPort) -> int:
+    """Tokens on a channel to that port between two frames, with those that it has seen and sees
+    again."""
+    return channel.delay + _kept_by(port)
 
 
 def _alike(
@@ -276,12 +314,21 @@ def _array(
     tokens: Tokens,
     group: list[tuple[DeployedChannel, Tokens]],
     places: Mapping[str, Place],
+    iterations_behind: int | None,
 ) -> Array:
+    """The array of some channels. Where apps begin anew, their last tokens are still in it when the
+    worker is so many iterations behind."""
     here = places[task.name]
-    kept = 0
+    kept = held = 0
     for channel, taken in group:
         behind = _behind(here, places[channel.destination], tokens) - channel.delay
         kept = max(kept, _kept_by(taken.port) - behind)
+        held = max(held, held_by(channel, taken.port))
+    if iterations_behind is None:
+        held = 0
+    elif held:
+        rounds_more = iterations_behind + here.iterations - 1 - here.stage
+        kept = max(kept, held + max(0, rounds_more) * tokens.in_iteration)
     delayed = next((c for c, _ in group if any(c.values)), None)
     return Array(
         tokens,
@@ -291,6 +338,7 @@ def _array(
         kept + here.stage * tokens.in_iteration,
         0 if delayed is None else delayed.delay,
         () if delayed is None else delayed.values,
+        held,
     )
 
 

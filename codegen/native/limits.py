@@ -12,6 +12,7 @@ from ...model.deployment import Deployment
 from ...model.diagnostic import Diagnostic
 from ...model.mapping import Pin
 from ...model.platform import Platform
+from ...model.scenario import Scenario
 from ...model.span import Span
 from ...model.system import System
 from ..kinds.border import BorderCode
@@ -27,11 +28,13 @@ _ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
 _OTHERWISE = "build it without `--target native`"
 
 
-def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnostic, ...]:
-    """All reasons why a text cannot be a native program; with `states`, it has a scenario."""
+def refused(
+    system: System, platform: Platform, scenario: Scenario | None
+) -> tuple[Diagnostic, ...]:
+    """All reasons why a text cannot be a native program; its `scenario`, if it has states."""
     faults: list[Diagnostic] = []
-    if states:
-        faults.append(_later("a native program has no states", None))
+    if scenario is not None:
+        faults += _of_changes(scenario)
     if platform.machines:
         faults.append(_later("a native program runs on one machine", platform.span))
     for app in system.apps:
@@ -40,6 +43,18 @@ def refused(system: System, platform: Platform, states: bool) -> tuple[Diagnosti
     pins = [pin for pin in system.pins if pin.platform == platform.name]
     faults += _of_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
+
+
+def _of_changes(scenario: Scenario) -> Iterator[Diagnostic]:
+    """Errors for what is measured over several apps, and for changes in the middle of a frame."""
+    for transition in scenario.transitions:
+        if transition.at_once:
+            yield _later("it is made at once", transition.span)
+    for state in scenario.states:
+        for app in state.apps:
+            for chain in app.chains:
+                message = f"the {chain.kind} of `{chain.sink}` leads over several apps with states"
+                yield _later(message, chain.span)
 
 
 def _of_task(task: Task) -> Iterator[Diagnostic]:
@@ -114,7 +129,7 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
     spans = {name: task.span for name, task in tasks.items()}
     faults = {}
     batches = {t.name: t.code.batch for t in deployment.tasks}
-    for worker in deployment.processors:
+    for worker in deployment.every_worker:
         for entry in worker.order:
             if entry.times % batches[entry.task]:
                 message = f"`{entry.task}` has a batch that is not full"
@@ -123,7 +138,7 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
                 message = _ANEW_IN_TURN.format(entry.task)
                 faults[message] = _later(message, spans.get(entry.task))
     incomplete = lossy(deployment)
-    for app in deployment.apps:
+    for app in deployment.every_app:
         ends = [t for t in app.tasks if isinstance(t.code, BorderCode) and t.inputs]
         if len(ends) > 1 and any(t.name in incomplete for t in ends):
             message = f"app `{app.name}` goes on after errors, and has several `out`"

@@ -31,7 +31,7 @@ from ..kinds.resample import ResampleCode
 from ..marks import Marks, Way, marks_of
 from ..names import identifiers
 from ..statements import pace
-from .layout import Array, Layout, Read, Ring, Tokens, Written, layout, tokens_of
+from .layout import Array, Layout, Read, Ring, Tokens, Written, held_by, layout, tokens_of
 from .library import library_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
 
@@ -47,6 +47,8 @@ _OF_TASK = frozenset(
         *_OWN,
     }
 )
+#: The same in a program with states, in the namespace of each.
+OWN_OF_STATES = frozenset({"state", "channels", "scenario"})
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -69,15 +71,21 @@ _SETTING = {"int": "INT", "float": "FLOAT", "bool": "BOOL", "string": "STRING", 
 
 def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
     """The text."""
-    text = _Text(deployment, layout(deployment), symbols_of(deployment), marks_of(deployment))
+    text = MainText(deployment, layout(deployment), symbols_of(deployment), marks_of(deployment))
     words = {
-        "deployment": deployment,
         "prototypes": text.prototypes(),
         "links": list(text.links()),
-        "measured": list(text.measured()),
-        "apps": [text.app(app) for app in deployment.apps],
-        "workers": [text.worker(n, w) for n, w in enumerate(deployment.processors) if w.order],
+        "parts": [text.part()],
         "about": text.about(),
+        "scenario": None,
+    }
+    return rendered(jinja, deployment, words)
+
+
+def rendered(jinja: Environment, deployment: Deployment, words: dict[str, Any]) -> bytes:
+    """The template of main.cpp with these words, and those that every deployment has."""
+    words = words | {
+        "deployment": deployment,
         "networks": has_networks(deployment),
         "library": library_of(deployment),
     }
@@ -94,34 +102,45 @@ def c_type(dtype: str) -> str:
     return DTYPES[dtype][0].replace("_Bool", "bool")
 
 
-class _Text:
-    """All that is said about one deployment."""
+class MainText:
+    """All that is said about one deployment, or about one state of a `whole`, in which names are
+    unique."""
 
     def __init__(
-        self, deployment: Deployment, places: Layout, symbols: Symbols, marks: Marks
+        self,
+        deployment: Deployment,
+        places: Layout,
+        symbols: Symbols,
+        marks: Marks,
+        whole: Deployment | None = None,
     ) -> None:
+        self._in_states = whole is not None
+        whole = whole or deployment
         self._deployment, self._layout, self._symbols = deployment, places, symbols
         self._marks, self._timed = marks, _timed(deployment, marks)
         self._lossy = lossy(deployment)
-        several = len(deployment.apps) > 1
+        apps = list(dict.fromkeys(f"app {app.name}" for app in whole.every_app))
         names = {}
-        for app in deployment.apps:
-            for task in app.tasks:
-                names[task.name] = task.name if several else task.name.partition(".")[2]
-        apps = [f"app {app.name}" for app in deployment.apps]
-        codes = [t.code for t in deployment.tasks if isinstance(t.code, LinkCode)]
+        for task in whole.tasks:
+            names[task.name] = task.name if len(apps) > 1 else task.name.partition(".")[2]
+        codes = [t.code for t in whole.tasks if isinstance(t.code, LinkCode)]
         links = [f"link {name}" for name in dict.fromkeys(code.link for code in codes)]
-        ids = identifiers([*apps, *names.values(), *links], {*_OWN, *CPP_WORDS})
+        states = [] if whole.scenario is None else whole.scenario.states
+        of_states = [f"state {state.name}" for state in states]
+        own = {*_OWN, *CPP_WORDS, *symbols.taken}
+        own |= OWN_OF_STATES if self._in_states else set()
+        ids = identifiers([*apps, *names.values(), *links, *of_states], own)
+        self.states = {name.removeprefix("state "): ids[name] for name in of_states}
         self._links = {link.removeprefix("link "): ids[link] for link in links}
-        self._apps = {app.name: ids[f"app {app.name}"] for app in deployment.apps}
+        self._apps = {app.removeprefix("app "): ids[app] for app in apps}
         self._tasks = {name: ids[short] for name, short in names.items()}
         self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
         self._ports = {t.name: _port_names(t) for t in deployment.tasks}
         self._members = self._place_names()
-        processors = dict.fromkeys(w.processor for w in deployment.processors)
+        processors = dict.fromkeys(w.processor for w in whole.every_worker)
         self._cores = {name: core for core, name in enumerate(processors)}
         self._processors: dict[str, dict[str, None]] = {}
-        for worker in deployment.processors:
+        for worker in whole.every_worker:
             for entry in worker.order:
                 self._processors.setdefault(entry.task, {})[worker.processor] = None
         #: Tasks of apps with a share.
@@ -158,6 +177,15 @@ class _Text:
     def _name(self, task: str, place: Array | Ring) -> str:
         return f"{self._tasks[task]}::{self._members[id(place)]}"
 
+    def part(self) -> dict[str, Any]:
+        """What runs: its apps and workers, and what is measured over several apps."""
+        workers = enumerate(self._deployment.processors)
+        return {
+            "apps": [self.app(app) for app in self._deployment.apps],
+            "workers": [self.worker(n, w) for n, w in workers if w.order],
+            "measured": list(self.measured()),
+        }
+
     # -- what stands above all -------------------------------------------------------------------
     def prototypes(self) -> list[dict[str, str]]:
         """The functions of tasks in C, each once."""
@@ -173,13 +201,14 @@ class _Text:
         planned = self._deployment.planned
         processors = [w.processor for w in self._deployment.processors if w.order]
         return {
-            "fills": list(self._fills()),
+            "fills": list(self.fills()),
             "lanes": [c_text.text(name) for name in dict.fromkeys(processors)],
             "planned": [] if planned is None else list(planned.figures.items()),
-            "settings": list(self._settings()),
+            "settings": list(self.settings()),
         }
 
-    def _fills(self) -> Iterator[str]:
+    def fills(self) -> Iterator[str]:
+        """The channels, and how full each was."""
         rings = {ring.channel.name: ring for ring in self._layout.rings}
         for app in self._deployment.apps:
             for channel in app.channels:
@@ -200,7 +229,8 @@ class _Text:
         rates = next(port.rates for port in ports if port.name == name)
         return f"{{{self._tasks[task]}::task, {{{', '.join(map(str, rates))}}}}}"
 
-    def _settings(self) -> Iterator[str]:
+    def settings(self) -> Iterator[str]:
+        """What can be set of tasks, and what not."""
         for task in self._deployment.tasks:
             name = c_text.text(task.name)
             for fixed in task.fixed:
@@ -299,7 +329,7 @@ class _Text:
             "name": task.name,
             "doc": task.doc,
             "id": self._tasks[task.name],
-            "code": self._code(task),
+            "code": list(self.used(task)) if self._in_states else self.code(task),
             "task": f"{arguments}, {task.firings}, {source}{self._manner(task)}",
             "rates": rates,
             "places": places,
@@ -371,7 +401,15 @@ class _Text:
             *(ids["out " + p.name] for p in task.outputs),
         ]
 
-    def _code(self, task: DeployedTask) -> list[str]:
+    def used(self, task: DeployedTask) -> Iterator[str]:
+        """In a state: what all states have of the code of a task."""
+        names = ["code"]
+        if isinstance(task.code, CCode) and task.code.parameters:
+            names.append("given")
+        yield from (f"using ::{self._tasks[task.name]}::{name};" for name in names)
+
+    def code(self, task: DeployedTask) -> list[str]:
+        """The code of a task, with its parameters."""
         code = task.code
         if isinstance(code, ResampleCode):
             return ["flow::Code code;"]
@@ -383,8 +421,10 @@ class _Text:
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
         if isinstance(code, LinkCode):
-            app = self._apps[self._app_of[task.name].name]
-            return [f"flow::{code.end.capitalize()} code({self._links[code.link]}, {app});"]
+            ends = [self._links[code.link]]
+            if not self._in_states:
+                ends.append(self._apps[self._app_of[task.name].name])
+            return [f"flow::{code.end.capitalize()} code({', '.join(ends)});"]
         assert isinstance(code, CCode)
         lines, given = [], "nullptr"
         if code.parameters:
@@ -449,15 +489,30 @@ class _Text:
             lines.append(f"flow::{ring}<{kind}{holes}> {name}({ends}, {sizes}{delay});")
             return lines
         whole = (place.kept + place.in_round) * size
+        missing = task.name in self._lossy
         said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
         lines = [f"alignas(64) {kind} {name}[{whole}];{said}"]
+        fields = f"{name}, {size}, {place.kept}, {place.in_round}"
+        if place.held:
+            if missing:
+                lines.append(f"uint8_t {name}_missing[{place.kept + place.in_round}];")
+            values = _values(place.delay, place.values, tokens.port.dtype)
+            delay = ""
+            if values:
+                lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
+                delay = f", {place.delay}, {name}_initial"
+            app = self._apps[self._app_of[task.name].name]
+            holes = f"{name}_missing" if missing else "nullptr"
+            rounds = place.rounds_with_initial_tokens
+            held = f"{place.zeroth}, {rounds}, {place.held}, {tokens.in_iteration}{delay}"
+            lines.append(f"flow::Held<{kind}> {name}_round({app}, {{{fields}}}, {holes}, {held});")
+            return lines
         if place.kept or place.rounds_with_initial_tokens:
-            fields = f"{name}, {size}, {place.kept}, {place.in_round}"
             lines.append(f"const flow::Array<{kind}> {name}_round{{{fields}}};")
         if place.rounds_with_initial_tokens:
             values = _values(place.delay, place.values, tokens.port.dtype)
             lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
-        if task.name in self._lossy:
+        if missing:
             holes, tokens_there = f"{name}_missing", place.kept + place.in_round
             lines.append(f"uint8_t {holes}[{tokens_there}];")
             if place.kept:
@@ -465,11 +520,43 @@ class _Text:
                 lines.append(f"const flow::Array<uint8_t> {holes}_round{{{fields}}};")
         return lines
 
+    def id_of(self, task: str) -> str:
+        """The namespace of a task."""
+        return self._tasks[task]
+
+    # -- in a state ------------------------------------------------------------------------------
+    def channels(self, app: DeployedApp) -> str:
+        """What lies on the channels of an app between two frames, under names that are the same in
+        all states."""
+        readers = {task.name: task for task in app.tasks}
+        places: dict[str, None] = {}
+        kept = []
+        number = 0
+        for channel in app.channels:
+            reader = readers[channel.destination]
+            port = next(p for p in reader.inputs if p.name == channel.destination_port)
+            found = next(r for r in self._layout.reads[reader.name] if r.tokens.port is port)
+            name = self._name(channel.source, found.of)
+            if isinstance(found.of, Array):
+                name += "_round"
+            if isinstance(found.of, Ring) or found.of.held:
+                places[f"&{name}"] = None
+            if channel.delay or port.window:
+                held = held_by(channel, port)
+                kept += [f'{{"{number}", {name}, {held}}}'] if held else []
+                number += 1
+        return f"{{{self._apps[app.name]}, {{{', '.join(places)}}}, {{{', '.join(kept)}}}}}"
+
     # -- what a firing does ------------------------------------------------------------------------
     def worker(self, number: int, worker: DeployedWorker) -> dict[str, Any]:
         """A worker: what its tasks do in a firing, and its order."""
         tasks = {t.name: t for t in self._deployment.tasks}
         fired = list(dict.fromkeys(e.task for e in worker.order))
+        turns: dict[str, tuple[int, int]] = {}
+        for entry in worker.order:
+            app = self._app_of[entry.task].name
+            behind = max(entry.stage - entry.round[0], turns.get(app, (0, -entry.round[0]))[1])
+            turns[app] = entry.round[1], behind
         begins: list[str] = []
         ends: list[str] = []
         for name in fired:
@@ -477,14 +564,7 @@ class _Text:
                 for place in written.places:
                     if isinstance(place, Array):
                         begins += self._begins(place)
-                        arrays = [self._name(name, place)]
-                        arrays += [f"{arrays[0]}_missing"] if name in self._lossy else []
-                        ends += [f"{a}_round.end();" for a in arrays if place.kept]
-        turns: dict[str, tuple[int, int]] = {}
-        for entry in worker.order:
-            app = self._app_of[entry.task].name
-            behind = max(entry.stage - entry.round[0], turns.get(app, (0, -entry.round[0]))[1])
-            turns[app] = entry.round[1], behind
+                        ends += self._ends(place, *turns[self._app_of[name].name])
         return {
             "id": f"worker_{number + 1}",
             "processor": c_text.text(worker.processor),
@@ -501,9 +581,24 @@ class _Text:
             "ends": ends,
         }
 
+    def _ends(self, array: Array, iterations: int, behind: int) -> Iterator[str]:
+        """What is moved at the end of a round; tokens that are held stay once the app has
+        stopped."""
+        name = self._name(array.task, array)
+        if array.held:
+            app = self._apps[self._app_of[array.task].name]
+            yield f"if ({app}.goes_on(round * {iterations} - {behind}))"
+            yield f"    {name}_round.end();"
+        elif array.kept:
+            yield f"{name}_round.end();"
+            if array.task in self._lossy:
+                yield f"{name}_missing_round.end();"
+
     def _begins(self, array: Array) -> Iterator[str]:
         rounds = array.rounds_with_initial_tokens
-        if rounds:
+        if array.held:
+            yield f"{self._name(array.task, array)}_round.begin(round);"
+        elif rounds:
             name = self._name(array.task, array)
             zeroth = f"{array.zeroth} - round * {array.in_round}"
             yield f"if (round < {rounds})"
@@ -529,6 +624,8 @@ class _Text:
         app = self._app_of[task.name]
         here = self._apps[app.name]
         starts, may_open = starts_frame(app, task), opens(app, task)
+        # a frame has begun that waits for its data when the state is left
+        may_open |= task.live and self._in_states
         if task.firings > 1:
             yield f"const int64_t firing = k * {task.firings} + i;"
         else:

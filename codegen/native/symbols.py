@@ -39,6 +39,11 @@ class Symbols:
         return found
 
     @property
+    def taken(self) -> frozenset[str]:
+        """All names that functions of tasks have in the executable, or may have beside them."""
+        return frozenset(name + beside for name in self.names.values() for beside in BESIDE)
+
+    @property
     def sources(self) -> list[str]:
         """The C sources."""
         return sorted({source for source, _ in self.names})

@@ -16,9 +16,11 @@ from typing import IO, Any
 from ...codegen.compiler import absent_tools
 from ...machines.host import HERE, Host, last_words
 from ...model.diagnostic import Diagnostic, Errors
+from ...model.files import scratch
 from ...runtime.harness import frames_of
 from ...runtime.recording import INDEX
-from ...runtime.reference import load_deployment, make_ports
+from ...runtime.reference import every, load_deployment, make_ports
+from ...runtime.scenario import tour
 from .live_output import attend
 
 #: The fields of `RunOptions` that the program has.
@@ -33,6 +35,10 @@ OPTIONS = frozenset(
         "report_to",
         "quiet",
         "watchdog",
+        "start",
+        "events",
+        "control",
+        "replay",
     }
 )
 #: What stands before the bytes of an array: task, side, port, firing, bytes.
@@ -48,11 +54,16 @@ def record_native(
     recording into a folder here; its exit status. Raises Errors."""
     deployment = load_deployment(str(directory))
     count = frames or frames_of(deployment)
-    with host.folder() as own:
+    with host.folder() as own, scratch() as handed:
         tree = host.put(directory.resolve(), str(directory.resolve()))
         recorder, raw, report = f"{own}/recorder", f"{own}/raw", f"{own}/report.json"
         _compile(host, tree, recorder)
-        words = [recorder, "--frames", str(count), "--full-speed", "--quiet"]
+        words = [recorder, "--full-speed", "--quiet"]
+        if "scenario" in deployment:
+            (handed / "tour.json").write_text(toured(deployment, count))
+            words += ["--replay", f"{host.put(handed, 'tour')}/tour.json"]
+        else:
+            words += ["--frames", str(count)]
         environment = {"FLOWC_RECORD": raw, "FLOWC_HOME": tree}
         if (directory / "runtime/samples.py").exists():
             environment["FLOWC_FEED"] = _fed(host, tree, own)
@@ -67,6 +78,17 @@ def record_native(
             seen = json.loads(host.read(report) or b"")
             _store(deployment, io.BytesIO(host.read(raw) or b""), seen, folder / "native.npz")
     return status
+
+
+def toured(deployment: dict[str, Any], frames: int) -> str:
+    """A report with stays in all states, which the program repeats."""
+    scenario = deployment["scenario"]
+    apps = {state["name"]: [app["name"] for app in state["apps"]] for state in scenario["states"]}
+    leads: dict[str, list[str]] = {name: [] for name in apps}
+    for transition in scenario["transitions"]:
+        leads[transition["source"]].append(transition["target"])
+    stays = tour(scenario["initial"], leads, apps, frames)
+    return json.dumps({"stays": [{"state": s.state, "frames": s.frames} for s in stays]})
 
 
 def _fed(host: Host, tree: str, folder: str) -> str:
@@ -93,7 +115,7 @@ def _store(deployment: dict[str, Any], raw: IO[bytes], report: dict[str, Any], f
     """Write what was recorded as the harness reads it."""
     import numpy as np
 
-    tasks = [task for app in deployment["apps"] for task in app["tasks"]]
+    tasks = [task for app in every(deployment, "apps") for task in app["tasks"]]
     ports = [(make_ports(t["inputs"]), make_ports(t["outputs"])) for t in tasks]
     arrays: list[Any] = []
     sides: tuple[dict[str, dict[int, list[int]]], ...] = ({}, {})
@@ -116,6 +138,7 @@ def _store(deployment: dict[str, Any], raw: IO[bytes], report: dict[str, Any], f
         "inputs": sides[0],
         "outputs": sides[1],
         "skipped": skipped,
+        "stays": report.get("stays", []),
     }
     stored: dict[str, Any] = {f"a{number}": array for number, array in enumerate(arrays)}
     stored[INDEX] = np.array(json.dumps(index))

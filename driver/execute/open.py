@@ -25,7 +25,8 @@ _loading = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """How a program in this process runs; see the options of `main.py`."""
+    """How a program in this process runs; see the options of `main.py`. `spans` is a tracer of
+    OpenTelemetry, which gets frames as spans."""
 
     frames: int | None = None
     full_speed: bool = False
@@ -34,6 +35,7 @@ class OpenOptions:
     settings: Sequence[str] = ()
     record: str | Path | None = None
     channels: str | None = None
+    spans: Any = None
 
 
 def open_program(path: str | Path, output: str | Path | None = None, **asked: Any) -> Running:
@@ -57,6 +59,7 @@ def open_program(path: str | Path, output: str | Path | None = None, **asked: An
         options.settings,
         options.record,
         options.channels,
+        options.spans,
     )
     return running
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from platform import machine
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,8 @@ class _Judge:
         own = f"{_precision(task)} on ONNX Runtime {_ms(entry.mean_ns)}"
         seen: list[tuple[int, OtherEngine]] = []
         words = [own]
-        words += [f"{e.title} not: {e.install}" for e in ENGINES[1:] if not e.version]
+        absent = (e for e in ENGINES[1:] if not e.version and e.made_for in ("", machine()))
+        words += [f"{e.title} not: {e.install}" for e in absent]
         for engine, precision in _candidates(task):
             found = self._candidate(task, entry, engine, precision)
             if isinstance(found, str):

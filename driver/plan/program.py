@@ -61,7 +61,9 @@ def deployment(
     from .states import placed_states
 
     scenario, placed = valid.scenario, placed_states(valid, profile)
-    states, weights = with_shared_parts(placed.states)
+    native = valid.platform.native
+    # the sessions of a native program are those of whole files
+    states, weights = (placed.states, None) if native else with_shared_parts(placed.states)
     diagnostics = [*placed.diagnostics]
     mappings: list[Mapping] = []
     deployments: dict[str, Deployed] = {}
@@ -69,7 +71,8 @@ def deployment(
         mapping, deployments[name], warnings = _part(state, profile, measure)
         mappings.append(mapping)
         diagnostics += warnings
-    changes = changes_of_build(scenario, deployed_states(scenario, deployments), placed.bounds)
+    made = deployed_states(scenario, deployments)
+    changes = changes_of_build(scenario, made, placed.bounds, native=native)
     deployed = together(
         scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights
     )
@@ -131,7 +134,8 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
 
 def require_native(valid: Valid) -> None:
     """Errors for what a native program cannot carry out, as far as the text says it."""
-    faults = refused(valid.system, valid.platform, states=isinstance(valid, ValidScenario))
+    scenario = valid.scenario if isinstance(valid, ValidScenario) else None
+    faults = refused(valid.system, valid.platform, scenario)
     if faults:
         raise Errors([*valid.diagnostics, *faults])
 
@@ -446,8 +450,9 @@ def digests(deployed: Deployed, system: System) -> tuple[str, ...]:
     """The digest of the program in Python, and of the one in C++ where there can be one."""
     found = [digest(emit(deployed))]
     whole = deployed.deployment
-    simple = whole.scenario is None and not deployed.parts
-    if simple and not refused_places(whole, system):
+    states = whole.scenario
+    pauses = states is None or all(t.protocol == "idle" for t in states.transitions)
+    if pauses and not deployed.parts and not refused_places(whole, system):
         found.append(digest(_plan_of(deployed, None, native=True)))
     return tuple(found)
 

@@ -64,14 +64,19 @@ def _hindrance(source: DeployedState, target: DeployedState, at_once: bool) -> s
 
 
 def changes_of_build(
-    scenario: Scenario, states: Sequence[DeployedState], stored: Mapping[Pair, ChangeBound]
+    scenario: Scenario,
+    states: Sequence[DeployedState],
+    stored: Mapping[Pair, ChangeBound],
+    *,
+    native: bool,
 ) -> dict[Pair, ChangeBound]:
-    """How the program of a build changes states. Raises Errors.
+    """How the program of a build changes states; a `native` one lets all frames end before. Raises
+    Errors.
 
     A mapping's proofs are kept: it determines where frames have to end first. Without a mapping
     nothing is proved of any state, so nothing is lost, and changes `at once` are made at once.
     """
-    possible = ways(scenario, states)
+    possible = {} if native else ways(scenario, states)
     bounds: dict[Pair, ChangeBound] = {}
     for t in scenario.transitions:
         pair = t.source, t.target

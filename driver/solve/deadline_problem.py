@@ -42,6 +42,7 @@ from ...search.deadline.problem import (
 from ...search.throughput.machines import nearest
 from ...targets.accelerators import barred_from
 from ...targets.inference import chosen_engines
+from ...targets.npu import keeps_whole
 from ...targets.pins import pinned
 from ..text.check import Valid
 
@@ -394,7 +395,8 @@ def _kernels(
         times[kind] = [inf if barred(kind, n) else layers.get(n, inf) for n in names]
     guessed = frozenset(kind for kind, entry in entries.items() if entry.estimated)
     curves = {kind: time.curve for kind, time in known.items() if time.curve is not None}
-    cuts = _cuts(task, inside, len(names))
+    whole = task.network is not None and keeps_whole(task.network, platform)
+    cuts = () if whole else _cuts(task, inside, len(names))
     return KernelRow(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
 
 

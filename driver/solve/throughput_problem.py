@@ -26,6 +26,7 @@ from ...search.throughput.partition import Costs
 from ...search.throughput.problem import Divisible, Problem
 from ...targets.accelerators import barred_from
 from ...targets.inference import chosen_engines, engine_for
+from ...targets.npu import keeps_whole
 from ...targets.pins import pinned
 from ..measure.measure import may_be_cut
 from ..plan.program import firing_means, usual_ns
@@ -127,6 +128,8 @@ def _divisible(
         return whole
     if task.network.any_precision and task.network.precision == "int8":
         return whole  # its stages would be cut from the file in 32 bits
+    if keeps_whole(task.network, platform):
+        return whole
     engine = engine_for(task.network)
     try:
         barred = barred_from(task, platform)

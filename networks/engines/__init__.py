@@ -5,7 +5,7 @@ An engine is one module (see `engine`), and a line here.
 
 from __future__ import annotations
 
-from . import onnxruntime, openvino
+from . import ncnn, onnxruntime, openvino
 from .engine import Engine, Refusal
 
 __all__ = ["ENGINES", "Engine", "Refusal", "engine_of"]
@@ -13,6 +13,7 @@ __all__ = ["ENGINES", "Engine", "Refusal", "engine_of"]
 ENGINES: tuple[Engine, ...] = (
     onnxruntime.ENGINE,
     openvino.ENGINE,
+    ncnn.ENGINE,
 )
 
 

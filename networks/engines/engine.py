@@ -20,7 +20,8 @@ class Engine:
     `purpose` says what it is for, with its licence and size, in the words of `flowc doctor`.
     `word` is its class in the runtime, `precisions` are those in which it computes. `refusal`
     judges a network by its file, without the engine: None if nothing speaks against it. A cut costs
-    `cut_ns_per_byte` more than the hand-over, as tensors inside of it have another layout.
+    `cut_ns_per_byte` more than the hand-over, as tensors inside of it have another layout. It is
+    `made_for` machines of that architecture; empty: for all.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Engine:
     precisions: tuple[str, ...]
     refusal: Callable[[Network], Refusal | None]
     cut_ns_per_byte: float = 0.0
+    made_for: str = ""
 
     @property
     def version(self) -> str:

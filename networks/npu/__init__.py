@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import openvino, qnn
+from . import openvino, qnn, rknn
 from .engine import NpuEngine
 
 __all__ = ["ENGINES", "NpuEngine", "engine_of"]
 
-ENGINES: tuple[NpuEngine, ...] = (qnn.ENGINE, openvino.ENGINE)
+ENGINES: tuple[NpuEngine, ...] = (qnn.ENGINE, openvino.ENGINE, rknn.ENGINE)
 
 
 def engine_of(name: str) -> NpuEngine:

@@ -20,7 +20,8 @@ class NpuEngine:
     the extra of flowc, and `purpose` what it is for, in the words of `flowc doctor`.
 
     `precisions` are those in which it computes on some NPU, `operators` those of ONNX that it
-    offers (None: only the machine with the NPU knows).
+    offers (None: only the machine with the NPU knows). A pool has at most `cores` of its
+    processors, and a network there takes and gives tensors of the types `borders` (None: any).
     """
 
     name: str
@@ -30,6 +31,8 @@ class NpuEngine:
     purpose: str
     precisions: tuple[str, ...]
     operators: frozenset[str] | None
+    cores: int | None = None
+    borders: tuple[str, ...] | None = None
 
     @property
     def version(self) -> str:

@@ -17,8 +17,9 @@ from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
 from .cores import by_objectives
-from .exact import RESOLUTION, Optimum, solve
+from .exact import Optimum, solve
 from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
+from .loads import RESOLUTION
 from .outcome import Outcome
 from .problem import Assignment, DeadlineTask, JointProblem
 from .relaxed import Relaxed, relax

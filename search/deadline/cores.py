@@ -16,7 +16,7 @@ from itertools import groupby, product
 from typing import Generic, TypeVar
 
 from ..budget import Budget
-from .exact import RESOLUTION
+from .loads import RESOLUTION
 from .outcome import FewestCores, Outcome
 from .problem import JointProblem
 from .states import StatesOutcome

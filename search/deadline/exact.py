@@ -4,7 +4,9 @@ together.
 In: a problem. Out: the best assignment that meets all deadlines, and a bound that no such
 assignment goes below. OR-Tools' CP-SAT chooses. Where the response times of the program that an
 assignment becomes are not proved to be in time, that assignment is ruled out, and it chooses again
-(lazy constraints, as in logic-based Benders decomposition: Hooker and Ottosson, 2003).
+(lazy constraints, as in logic-based Benders decomposition: Hooker and Ottosson, 2003). It begins
+without deadlines, with tasks that are alike counted (`loads`): a bound for all of that, and often
+the answer.
 
 Two kinds of constraints are added to the whole problem, and both rule out only what is late or has
 no proof:
@@ -20,17 +22,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
-from math import ceil, floor, inf
+from math import inf
 from typing import Any, Literal
 
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from ..events import Progress
+from .loads import RESOLUTION, LoadModel, alike, told_apart
 from .problem import Assignment, JointProblem
 from .program import longest_path
 from .relaxed import Relaxed, as_fraction, relax
-from .verdict import MappingVerdict, utilizations, verdict
+from .verdict import MappingVerdict, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
@@ -42,19 +44,11 @@ ATTEMPTS: tuple[tuple[int | None, bool, int], ...] = (
     (MANY, False, 2),
     (None, False, 1),
 )
+#: Of what is left of the budget, what the bound without deadlines gets at most.
+COUNTING = 0.4
 #: Assignments in a row that may miss a deadline before something else is tried, where a part of the
 #: problem is solved.
 PATIENCE = 20
-#: Threads of the solver: its answers depend on their number, so it is not that of the machine.
-WORKERS = 4
-#: The solver's own measure of its steps (about seconds) that is worth a look: bounding the response
-#: times of a board.
-LOOK = 0.05
-#: Utilizations are counted in this unit, rounded up.
-UNIT = 10**9
-#: An answer that is no farther than this above the bound is the optimum: one millionth of a
-#: processor's time.
-RESOLUTION = Fraction(1, 10**6)
 #: Rounding errors of the relaxed problem, which is solved in floating point.
 ROUNDING = 1e-7
 
@@ -126,6 +120,7 @@ class _Proof:
             return Optimum(None, None, self._bound, False, 0, impossible="limits")
         if self._best is not None:
             self._found = verdict(self._problem, self._best)
+        self._count_alike(relaxed, spending.left.part(COUNTING))
         known: set[tuple[tuple[int, ...], bool]] = set()
         for most, at_home, share in ATTEMPTS:
             allowed, every = self._allowed(relaxed, most), self._allowed(relaxed, None)
@@ -155,6 +150,24 @@ class _Proof:
         if self._found is not None:
             limit = float(self._found.maximum) - relaxed.bound + ROUNDING
         return _allowed(relaxed, limit, most, self._best)
+
+    def _count_alike(self, relaxed: Relaxed, budget: Budget) -> None:
+        """Raise the bound to the least load without deadlines, where tasks that are alike make it
+        easier to find; its assignment may keep all deadlines."""
+        items = alike(self._problem)
+        if len(items) == len(self._problem.tasks):
+            return
+        allowed = self._allowed(relaxed, FEW)
+        model = LoadModel(self._problem, allowed, items, self._bound)
+        if self._best is not None:
+            model.hint(self._best)
+        answer = model.solve(self._seed, budget, threads=1)  # several only try the same more often
+        self._solved += model.solved
+        self._raise_bound(min(answer.bound, _left_out(relaxed, allowed)))
+        if answer.assignment is not None:
+            judged = _judged(self._problem, answer.assignment)
+            self._refused += judged is None or not judged.feasible
+            self._take(Optimum(answer.assignment, judged, answer.bound, False, 0))
 
     def _take(self, part: Optimum) -> None:
         """Keep the answer of an attempt if it is better than the best one, or, where it is late,
@@ -291,19 +304,9 @@ def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | N
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """`status` is `optimal`, `feasible`, `unknown` or `infeasible`; no assignment that is left is
-    below `bound`."""
-
-    status: str
-    assignment: Assignment | None
-    bound: Fraction
-
-
-class _Model:
-    """The integer program. Processors of one pool are alike: their loads are in descending order
-    unless pinned."""
+class _Model(LoadModel):
+    """The integer program with all tasks told apart, from which late assignments can be ruled
+    out."""
 
     def __init__(
         self,
@@ -312,77 +315,9 @@ class _Model:
         at_home: bool,
         least: Fraction,
     ) -> None:
-        from ortools.sat.python import cp_model
-
-        self._cp = cp_model
-        self._problem = problem
-        self._effort = 0.0
-        self._places = [problem.places(i) for i in problem.tasks]
-        self._model = cp_model.CpModel()
-        self._terms: dict[str, list[tuple[Any, int]]] = {p: [] for p in problem.processors}
-        self._choose = [{c: self._model.new_bool_var("") for c in own} for own in allowed]
-        self._step: dict[tuple[int, int, int, str], Any] = {}
-        self._item: dict[tuple[int, str], Any] = {}
-        self._engines: dict[str, list[Any]] = {p: [] for p in problem.processors}
-        for n in range(len(problem.networks)):
-            self._add_net(n)
-        for t in range(len(problem.tasks)):
-            self._add_item(t)
-        # Each term is rounded up by less than one unit.
-        self._slack = max((len(terms) for terms in self._terms.values()), default=0)
-        self._worst = self._model.new_int_var(floor(least * UNIT), UNIT + self._slack, "worst")
-        for p, terms in self._terms.items():
-            served = floor(problem.served[p] * UNIT)
-            self._model.add(sum(v * w for v, w in terms) + served <= self._worst)
-        self._limit_engines()
+        super().__init__(problem, allowed, told_apart(problem), least)
         if at_home:
             self._keep_at_home()
-        self._order_alike()
-        self._model.minimize(self._worst)
-
-    def _add_net(self, n: int) -> None:
-        """One candidate of a network, and one processor for each of its stages."""
-        problem, network = self._problem, self._problem.networks[n]
-        self._model.add_exactly_one(self._choose[n].values())
-        for c, chosen in self._choose[n].items():
-            for s, stage in enumerate(network.candidates[c].stages):
-                places = problem.of_kind[stage.kind]
-                here = []
-                for p in places:
-                    var = chosen if len(places) == 1 else self._model.new_bool_var("")
-                    self._step[n, c, s, p] = var
-                    self._terms[p].append((var, _units(stage.work / problem.period[network.group])))
-                    self._engines[p].append(var)
-                    here.append(var)
-                if len(places) > 1:
-                    self._model.add(sum(here) == chosen)
-
-    def _add_item(self, t: int) -> None:
-        """One processor for a task."""
-        problem, task = self._problem, self._problem.tasks[t]
-        here = []
-        for p in self._places[t]:
-            var = self._model.new_bool_var("")
-            self._item[t, p] = var
-            self._terms[p].append(
-                (var, _units(task.work(problem.kind[p]) / problem.period[task.group]))
-            )
-            if task.engine:
-                self._engines[p].append(var)
-            here.append(var)
-        self._model.add_exactly_one(here)
-
-    def _limit_engines(self) -> None:
-        for pool in self._problem.platform.pools:
-            if pool.engines is None:
-                continue
-            if pool.engines_total:
-                self._model.add(
-                    sum(v for p in pool.processors for v in self._engines[p]) <= pool.engines
-                )
-            else:
-                for p in pool.processors:
-                    self._model.add(sum(self._engines[p]) <= pool.engines)
 
     def _keep_at_home(self) -> None:
         """One CPU for each group's tasks that are not pinned."""
@@ -396,88 +331,6 @@ class _Model:
             for p in self._places[t]:
                 if p in homes[task.group] and task.name not in self._problem.pins:
                     self._model.add_implication(self._item[t, p], homes[task.group][p])
-
-    def _alike(self) -> Iterator[list[str]]:
-        """Processors that can be exchanged for each other without a difference, pool by pool."""
-        special = {*self._problem.pins.values(), *self._problem.left_out}
-        special |= {p for p, part in self._problem.served.items() if part}
-        if self._problem.followers:  # the first CPU fires what has no CPU beside it
-            special |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
-        for pool in self._problem.platform.pools:
-            yield [p for p in pool.processors if p not in special]
-
-    def _order_alike(self) -> None:
-        for free in self._alike():
-            for a, b in pairwise(free):
-                left = sum(v * w for v, w in self._terms[a])
-                self._model.add(left >= sum(v * w for v, w in self._terms[b]))
-
-    def hint(self, assignment: Assignment) -> None:
-        """A good assignment to begin with, its processors renamed to the model's order."""
-        names = self._renamed(assignment)
-        for n, choice in enumerate(assignment.choice):
-            for c, var in self._choose[n].items():
-                self._model.add_hint(var, c == choice)
-            for s, p in enumerate(assignment.stages[n]):
-                places = self._problem.of_kind[self._problem.kind[p]]
-                if len(places) > 1:
-                    for q in places:
-                        self._model.add_hint(self._step[n, choice, s, q], q == names[p])
-        for t, p in enumerate(assignment.tasks):
-            for q in self._places[t]:
-                self._model.add_hint(self._item[t, q], q == names[p])
-
-    def _renamed(self, assignment: Assignment) -> dict[str, str]:
-        used = utilizations(self._problem, assignment)
-        names = {p: p for p in self._problem.processors}
-        for free in self._alike():
-            names.update(zip(sorted(free, key=lambda p: -used[p]), free, strict=True))
-        return names
-
-    @property
-    def solved(self) -> int:
-        """What the solver did so far, in looks that would have taken as long."""
-        return ceil(self._effort / LOOK)
-
-    def solve(self, seed: int, left: Budget) -> _Answer:
-        """The best assignment that is not ruled out, as far as it is known."""
-        solver = self._cp.CpSolver()
-        if left.evaluations is None:
-            solver.parameters.max_time_in_seconds = max(0.05, left.seconds)
-        else:  # steps are counted, and workers take turns: the same answer on any machine
-            solver.parameters.max_deterministic_time = max(1, left.evaluations) * LOOK
-            solver.parameters.interleave_search = True
-        solver.parameters.random_seed = seed
-        solver.parameters.num_workers = WORKERS
-        solver.parameters.absolute_gap_limit = float(RESOLUTION * UNIT / 2)
-        status = solver.solve(self._model)
-        self._effort += solver.response_proto.deterministic_time
-        if status == self._cp.INFEASIBLE:
-            return _Answer("infeasible", None, Fraction(0))
-        bound = Fraction(max(0, floor(solver.best_objective_bound) - self._slack), UNIT)
-        if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
-            return _Answer("unknown", None, bound)
-        return _Answer(
-            "optimal" if status == self._cp.OPTIMAL else "feasible", self._read(solver), bound
-        )
-
-    def _read(self, solver: Any) -> Assignment:
-        """The assignment that the solver has found."""
-        choice = tuple(
-            next(c for c, var in own.items() if solver.boolean_value(var)) for own in self._choose
-        )
-        stages = []
-        for n, c in enumerate(choice):
-            places = []
-            for s, stage in enumerate(self._problem.networks[n].candidates[c].stages):
-                able = self._problem.of_kind[stage.kind]
-                places.append(next(p for p in able if solver.boolean_value(self._step[n, c, s, p])))
-            stages.append(tuple(places))
-        tasks = tuple(
-            next(p for p in places if solver.boolean_value(self._item[t, p]))
-            for t, places in enumerate(self._places)
-        )
-        return Assignment(choice, tuple(stages), tasks)
 
     # -- what is ruled out -------------------------------------------------------------------------
     def rule_out(self, assignment: Assignment, late: set[str]) -> None:
@@ -576,8 +429,3 @@ class _Model:
         for (n, _, _, p), var in self._step.items():
             if p in places and self._problem.networks[n].group not in groups:
                 yield var
-
-
-def _units(share: Fraction) -> int:
-    """Rounded up, so that a load that fits here fits in truth."""
-    return -(-share.numerator * UNIT // share.denominator)

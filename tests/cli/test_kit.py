@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -186,6 +187,21 @@ def test_a_service_comes_with_a_starter_or_beside_a_text_with_open_ends(tmp_path
         assert new(str(there), word)[0] == 0
         assert names(there) == {"small.flow", "t.py", "small.service", *SERVICE}
         assert "opt/small/small" in (there / "small.service").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd")
+@pytest.mark.parametrize("kit", ["--kit", "--service"])
+def test_systemd_takes_the_unit_as_it_is(kit: str, tmp_path: Path) -> None:
+    """But for the path of an interpreter that is not installed here."""
+    assert new(str(tmp_path / "app"), kit)[0] == 0
+    unit = tmp_path / "app" / "app.service"
+    written = re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={sys.executable}", unit.read_text())
+    assert written != unit.read_text()
+    unit.write_text(written)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=HANGS
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_text_without_open_ends_is_no_service(tmp_path: Path) -> None:

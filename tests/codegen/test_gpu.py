@@ -488,6 +488,15 @@ def test_networks_run_through_the_cuda_provider(copies: Path, tmp_path: Path, pi
     assert "OK" in on_stand_in(directory, "tests/test_detect.py").stderr
 
 
+def test_counts_in_batches_run_through_the_cuda_provider(copies: Path, tmp_path: Path) -> None:
+    """Each page has another number of digits, which are read eight at a time."""
+    directory = build(copies / "reader" / "reader.flow", tmp_path / "reader", platform="desktop")
+    done = on_stand_in(directory, "main.py", "--frames", "6", "--quiet")
+    assert done.returncode == 0 and "0 violations" in done.stderr, done.stderr
+    assert done.stdout == run(directory, "--frames", "6", "--quiet", "--twin").stdout
+    assert "100.0 %" in done.stdout
+
+
 def test_the_benchmark_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sides run, and what stays on the device needs no way through the host."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
@@ -499,7 +508,7 @@ def test_the_benchmark_can_be_built(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         store_profile(text, platform=platform)
         return unmeasured(text, output, platform=platform)
 
-    monkeypatch.setattr(gpu.flowc, "build", built)
+    monkeypatch.setattr(flowc, "build", built)
     gpu.prepare(tmp_path / "gpu")
     copied = {}
     for name in ("streams2", "device", "host", "launches", "graph"):

@@ -102,6 +102,22 @@ def test_main_cpp_is_as_expected() -> None:
     assert native_files(deployed)["main.cpp"] == made
 
 
+def test_a_task_may_be_called_as_its_file_and_function(tmp_path: Path) -> None:
+    """`Noise.level`, `level` in noise.c and an app `noise_level` are one name in C++."""
+    (tmp_path / "noise.c").write_text(
+        "int level(void *state, int64_t *n, const void *p) { *n = 3; return FLOWC_END; }\n"
+        "int show(void *state, const int64_t *n, const void *p) { return 0; }\n"
+    )
+    (tmp_path / "noise.flow").write_text(
+        'task Level { out n: int64   c "noise.c:level" }\n'
+        'task Show { in n: int64   c "noise.c:show" }\n'
+        "app Noise { level: Level   level_init: Show   level -> level_init }\n"
+        "app noise_level { level: Level   show: Show   level -> show }\n"
+    )
+    flowc.build(tmp_path / "noise.flow", tmp_path / "build", native=True, measure=False)
+    assert run(tmp_path / "build", "--quiet") == (0, "", "")
+
+
 def test_texts_of_licenses_go_with_the_program() -> None:
     valid = prepare(ROOT / "examples" / "spotter" / "native.flow").require()
     _, deployed, _, _ = deployment(valid, None, measure=False)
@@ -224,6 +240,18 @@ def test_a_failure_is_named(faults: Path, tmp_path: Path, what: int) -> None:
     place = {"app": "A", "task": "A.step", "firing": 5}
     assert document["failure"] == {**place, "reason": reason}
     assert document["status"] == 1
+
+
+def test_a_deadlock_is_named(faults: Path, tmp_path: Path) -> None:
+    """In a program that was changed by hand: a channel between its workers has no room."""
+    shutil.copytree(faults, tmp_path / "build")
+    main = tmp_path / "build/main.cpp"
+    main.write_text(MISTAKES["capacity"](main.read_text()))
+    compile_it = ["sh", "build.sh", "-o", "main"]
+    subprocess.run(compile_it, cwd=main.parent, check=True, timeout=HANGS)
+    status, out, said = run(main.parent, "--full-speed", "--quiet")
+    waits = "A.count waits for space from A.step; A.step waits for data from A.count"
+    assert (status, out, said) == (1, "", f"closed\nflowc: deadlock: {waits}\n")
 
 
 def test_a_task_that_does_not_start_is_named(faults: Path) -> None:

@@ -176,3 +176,36 @@ def test_every_firing_finds_its_tokens(seed: int, tmp_path: Path) -> None:
     played = Played(deployed.deployment, layout(deployed.deployment))
     played.play()
     assert played.checked > FRAMES
+
+
+CYCLE = """
+task A {{ in x: float32 rate {rate}   out y: float32 rate {rate}   c "app.c:a" }}
+task B {{ in x: float32   out y: float32   c "app.c:b" }}
+app Turn {{
+    a: A   b: B
+    a -> b -> delay {delay} -> a
+}}
+platform two {{ cpu core[2] }}
+mapping on two {{ Turn.a -> core[0]   Turn.b -> core[1] }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rate", "delay", "slots"),
+    [("1", 1, [1, 1]), ("1", 2, [2, 2]), ("2", 2, [2, 2]), ("2", 3, [4, 4]), ("[2, 0]", 2, None)],
+)
+def test_a_ring_in_a_cycle_has_room_for_the_tokens_of_its_cycle(
+    rate: str, delay: int, slots: list[int] | None, tmp_path: Path
+) -> None:
+    """In whole iterations of its writer; with rates by phase, for its capacity."""
+    (tmp_path / "app.flow").write_text(CYCLE.format(rate=rate, delay=delay))
+    functions = [f"int {name}(void *, const float *, float *, const void *);" for name in "ab"]
+    (tmp_path / "app.c").write_text("\n".join(functions).replace(";", " { return 0; }"))
+    valid = prepare(tmp_path / "app.flow", platform="two").require()
+    _, deployed, _, _ = deployment(valid, None, measure=False)
+    rings = layout(deployed.deployment).rings
+    if slots is None:
+        assert all(ring.slots >= ring.channel.capacity for ring in rings)
+    else:
+        assert [ring.slots for ring in rings] == slots
+        assert all(ring.slots < ring.channel.capacity for ring in rings)

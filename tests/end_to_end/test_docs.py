@@ -6,6 +6,7 @@ The only block of docs/fmu.md is run in `tests/codegen/test_fmu_files.py`, those
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import runpy
 import sys
@@ -26,8 +27,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?://|#) (\w+\.\w+)\n")
 #: How many blocks of Python each page has: those that the tests below run.
 RUN = {
-    "analysis": 1,
-    "embedding": 6,
+    "embedding": 7,
     "fmu": 1,
     "language": 3,
     "robots": 3,
@@ -86,12 +86,6 @@ def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str) -> str:
     return said.out
 
 
-def test_analysis(capsys: pytest.CaptureFixture[str]) -> None:
-    (script,) = scripts("analysis")
-    exec(script, {})
-    assert ("", capsys.readouterr().out) in blocks("analysis")
-
-
 def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_files("embedding", tmp_path)
     (tmp_path / "other.flow").write_text(
@@ -108,7 +102,7 @@ def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     for flow in ("service.flow", "other.flow", "strict.flow"):
         store_profile(Path(flow))
-    open_it, alone, ask, without_ends, skipped = scripts("embedding")
+    open_it, alone, ask, without_ends, skipped, spans = scripts("embedding")
     exec(open_it, {})
     exec(
         alone.replace("/opt/programs", str(tmp_path / "build")),
@@ -119,6 +113,10 @@ def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with flowc.open("strict.flow") as service:
         exec(skipped, {"service": service, "image": 0})
         exec(skipped, {"service": service, "image": 7})
+    if importlib.util.find_spec("opentelemetry"):
+        opened: dict[str, Any] = {"flowc": flowc}
+        exec(spans, opened)
+        opened["service"].stop()
     first, second, third, report, dark, light = capsys.readouterr().out.splitlines()
     assert (first, second, third) == ("1.0", "1.0", "100 0.0")
     assert (dark, light) == ("ValueError: the image is dark", "7")

@@ -91,6 +91,7 @@ class Builder:
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
         config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers
+        config.clear_flag(trt.BuilderFlag.TF32)  # it has ten bits of a product: less than fp32
         if stage.precision in ("fp16", "int8"):
             config.set_flag(trt.BuilderFlag.FP16)
         if has_pairs(network):

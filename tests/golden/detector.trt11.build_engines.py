@@ -85,6 +85,7 @@ class Builder:
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
         config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers
+        config.clear_flag(trt.BuilderFlag.TF32)  # it has ten bits of a product: less than fp32
         # The types of the model's tensors decide: flowc has converted it already.
         if stage.device == "dla":
             config.default_device_type = trt.DeviceType.DLA

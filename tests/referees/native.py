@@ -6,11 +6,13 @@ values, cycles, `repeat` and `last`, parameters, on two or three cores, so that 
 `flowc test` compares what every firing has read and made, bit for bit.
 
     PYTHONPATH=tests/support python tests/referees/native.py [--texts 500] [--seed 0]
+    PYTHONPATH=tests/support python tests/referees/native.py --states [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --planted 3
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize thread [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize address,undefined
 
-With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
+With `--states`, each text has a scenario, whose states run some of the apps each, every second one
+with places of its own; that goes with `--sanitize`. With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
 With `--sanitize`, programs are compiled with that sanitizer of the compiler, and run without the
 harness, whose recorder would keep threads apart. Exit status 1 if a text or a mistake went wrong.
 """
@@ -25,14 +27,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import flowc
-from flowc.driver.execute.native import record_native
+from flowc.driver.execute.native import record_native, toured
 from flowc.driver.execute.run import test as run_harness
+from flowc.driver.plan.program import deployment, write_program
+from flowc.driver.text.check import prepare
+from flowc.runtime.reference import load_deployment
 
 from native_compiler import QUICK, compiler
-from native_texts import draw
+from native_texts import draw, draw_with_states
 
 #: Seconds for a program or a harness.
 LIMIT = 300
@@ -72,9 +78,61 @@ def complaint(seed: int, folder: Path) -> str:
     flowc.build(
         written(seed, folder), folder / "build", platform="board", native=True, measure=False
     )
-    command = [folder / "build/main", "--full-speed", "--frames", str(FRAMES), "--quiet"]
+    return _said_by([folder / "build/main", "--full-speed", "--frames", str(FRAMES), "--quiet"])
+
+
+def _said_by(command: list[str | Path]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     return done.stderr if done.returncode or done.stderr else ""
+
+
+# -- states ----------------------------------------------------------------------------------------
+def with_states(seed: int, folder: Path) -> Path:
+    """The build of a text with states, every second of which has places of its own."""
+    first, second, code = draw_with_states(seed, cores=2 + seed % 2)
+    (folder / "app.c").write_text(code)
+    (folder / "app.flow").write_text(first)
+    (folder / "other.flow").write_text(second)
+    return of_both(folder, "app.flow", "other.flow", platform="board")
+
+
+def of_both(folder: Path, *texts: str, platform: str) -> Path:
+    """The build of a text whose states have the places of two texts in turn."""
+    made = []
+    for name in texts:
+        valid = prepare(folder / name, platform=platform, native=True).require()
+        made.append(deployment(valid, None, measure=False)[1])
+    scenarios = [each.deployment.scenario for each in made]
+    assert scenarios[0] is not None and scenarios[1] is not None
+    pairs = zip(scenarios[0].states, scenarios[1].states, strict=True)
+    states = tuple(pair[number % 2] for number, pair in enumerate(pairs))
+    scenario = replace(scenarios[0], states=states)
+    deployed = replace(made[0], deployment=replace(made[0].deployment, scenario=scenario))
+    write_program(deployed, folder / "build", native=True)
+    return folder / "build"
+
+
+def disagreement_with_states(seed: int, folder: Path) -> str:
+    """The same as `disagreement` for a text with states."""
+    return disagreement_of(with_states(seed, folder), folder / "record")
+
+
+def disagreement_of(build: Path, record: Path) -> str:
+    """Why a program does not agree with the reference; empty where it does."""
+    record.mkdir()
+    status = record_native(build, None, record, silent=True)
+    if status:
+        return f"the recorder has ended with status {status}"
+    done = harness(build, record)
+    return done.stderr.decode() if done.returncode else ""
+
+
+def complaint_with_states(seed: int, folder: Path) -> str:
+    """The same as `complaint` for a text with states."""
+    build = with_states(seed, folder)
+    (folder / "tour.json").write_text(toured(load_deployment(str(build)), FRAMES))
+    command = [build / "main", "--full-speed", "--quiet", "--replay", folder / "tour.json"]
+    return _said_by(command)
 
 
 # -- planted mistakes ------------------------------------------------------------------------------
@@ -156,7 +214,12 @@ def found(build: Path, text: str, folder: Path) -> bool:
     (build / "main.cpp").write_text(text)
     if record_native(build, None, folder, silent=True):
         return True  # a task or the runtime has seen it
-    done = subprocess.run(
+    return harness(build, folder).returncode != 0
+
+
+def harness(build: Path, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """The harness of a build, with the recording in a folder."""
+    return subprocess.run(
         [sys.executable, "-m", "unittest", "discover", "-s", "tests"],
         cwd=build,
         env={**os.environ, "FLOWC_RECORDED": str(folder)},
@@ -164,7 +227,6 @@ def found(build: Path, text: str, folder: Path) -> bool:
         timeout=LIMIT,
         check=False,
     )
-    return done.returncode != 0
 
 
 def planted(seeds: Iterable[int], each: int, folder: Path) -> Iterator[tuple[str, int, bool]]:
@@ -195,6 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="random texts as programs in C++")
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first text")
+    parser.add_argument("--states", action="store_true", help="texts with a scenario")
     parser.add_argument("--planted", type=int, default=0, metavar="N", help="of each kind")
     parser.add_argument("--sanitize", metavar="WHAT", help="thread, or address,undefined")
     options = parser.parse_args()
@@ -210,7 +273,9 @@ def main() -> None:
                 wrong += not seen
                 print(f"{kind}, text {seed}: {'found' if seen else 'NOT FOUND'}", flush=True)
         else:
-            judge = complaint if options.sanitize else disagreement
+            plain = complaint if options.sanitize else disagreement
+            in_states = complaint_with_states if options.sanitize else disagreement_with_states
+            judge = in_states if options.states else plain
             for seed in seeds:
                 own = folder / str(seed)
                 own.mkdir()

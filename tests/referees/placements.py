@@ -38,7 +38,7 @@ from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment
 from flowc.search.deadline.verdict import verdict
 
-#: A millionth of a processor's time: what "proved" means (`search.deadline.exact`).
+#: A millionth of a processor's time: what "proved" means (`search.deadline.loads`).
 RESOLUTION = Fraction(1, 10**6)
 #: Of a text, so many placements are asked about at most, unless the caller says otherwise.
 MOST_ASKED = 400

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from builds import HANGS, Write, harness
+from builds import HANGS, Write, harness, run
 
 TASKS = """
 import numpy as np
@@ -43,16 +43,16 @@ def show(y, box, image):
 TEXT = """
 type Image = float32[1, 3, 16, 16]
 type Crop = float32[1, 3, 4, 4]
-task Pre { in image: uint8[3, 16, 16]   out x: Image   on error skip   python "tasks.py:pre" }
+task Pre { in image: uint8[3, 16, 16]   out x: Image   on error skip   stateless   python "tasks.py:pre" }
 task Find {
-    in x: Image   in y: float32[1, 4]
+    in x: Image   in y: float32[1, 4]   stateless
     out crop: Crop rate up to 4 by n   out box: int32[2] rate up to 4 by n   python "tasks.py:find"
 }
 network Detect from "detect.onnx" { batch 8   in x: Image   out y: float32[1, 4] }
 network Classify from "classify.onnx" { batch 8   in x: Crop   out y: float32[1, 4] }
 task Show {
     in y: float32[1, 4] rate up to 4 by n   in box: int32[2] rate up to 4 by n   in image: Image
-    out answer: int32[3]   on error skip   python "tasks.py:show"
+    out answer: int32[3]   on error skip   stateless   python "tasks.py:show"
 }
 app Service {
     batch up to 8 within 2 ms
@@ -74,6 +74,9 @@ PINS = {
         for task in ("image", "tag", "answer", "tagged", "pre", "detect", "find", "classify", "show")
     ) + " }",
     "on two cores": "mapping on board { Service.classify -> core[1]   Service.show -> core[1]   Service.answer -> core[0] }",
+    "in turn": "mapping on board { " + " ".join(
+        f"Service.{task} -> core[0], core[1]" for task in ("pre", "detect", "find", "classify", "show")
+    ) + " }",
 }  # fmt: skip
 #: One token of each request goes through.
 PLAIN = """
@@ -163,17 +166,28 @@ def test_each_request_gets_its_own_answer(
             assert all(pool.map(ask, range(400)))
         report = service.report()
     assert report["tasks"]["Service.pre"]["firings"] == 400
+    assert report["tasks"]["Service.show"]["firings"] == 400
     lists = report["tasks"]["Service.image"]["lists"]["image"]
     assert lists["limit"] == 8 and 1 < lists["mean"] <= lists["most"] <= 8
     assert report["apps"]["Service"]["frames"] == lists["written"] < 400
 
 
+def test_a_recorded_batch_is_repeated(detector: Callable[[str], Path], tmp_path: Path) -> None:
+    flow, file = detector("on one core"), tmp_path / "run.mcap"
+    with flowc.open(flow, tmp_path / "out", platform="board", record=file) as service:
+        images = [np.full((3, 16, 16), n, np.uint8) for n in range(12)]
+        asked = [service.ask(image=image, tag=n) for n, image in enumerate(images)]
+        for future in asked:
+            future.result(HANGS)
+    done = run(tmp_path / "out", "--replay", str(file))
+    assert done.returncode == 0 and "equal, bit for bit" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("pins", ["on two cores", "in turn"])
 def test_a_batch_equals_the_sequential_reference(
-    detector: Callable[[str], Path], tmp_path: Path
+    detector: Callable[[str], Path], pins: str, tmp_path: Path
 ) -> None:
-    out = flowc.build(
-        detector("on two cores"), tmp_path / "out", platform="board", measure=False
-    ).directory
+    out = flowc.build(detector(pins), tmp_path / "out", platform="board", measure=False).directory
     done = harness(out)
     assert done.returncode == 0, done.stderr
 

@@ -39,6 +39,7 @@ from flowc.search.deadline.candidates import KernelRow, front
 from flowc.search.deadline.exact import solve
 from flowc.search.deadline.genetic import heuristic_ga
 from flowc.search.deadline.limits import LIMITS, BrokenLimit, Deadlines, Engines
+from flowc.search.deadline.loads import RESOLUTION, LoadModel, alike, told_apart
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.place import Placer, plain
 from flowc.search.deadline.problem import (
@@ -360,7 +361,86 @@ def test_a_bound_of_some_candidates_holds_for_all(problem: JointProblem) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "ATTEMPTS", ((1, False, 1),))
         found = solve(problem, seed=0, budget=Budget(60))
-    assert least is None or found.bound <= least + exact.RESOLUTION
+    assert least is None or found.bound <= least + RESOLUTION
+
+
+def doubled(problem: JointProblem) -> JointProblem:
+    """The problem with a copy of each group: all tasks are there twice."""
+
+    def copied(name: str) -> str:
+        return f"{name}'"
+
+    items = [
+        replace(i, name=copied(i.name), group=copied(i.group))
+        for i in problem.tasks
+        if i.name not in problem.pins
+    ]
+    nets = [replace(n, name=copied(n.name), group=copied(n.group)) for n in problem.networks]
+    groups = [
+        replace(
+            g,
+            name=copied(g.name),
+            channels=tuple(
+                replace(c, source=copied(c.source), destination=copied(c.destination))
+                for c in g.channels
+            ),
+            paths=(),
+        )
+        for g in problem.groups
+    ]
+    return replace(
+        problem,
+        groups=(*problem.groups, *groups),
+        tasks=(*problem.tasks, *items),
+        networks=(*problem.networks, *nets),
+    )
+
+
+@settings(max_examples=20)
+@given(problems().map(doubled))
+def test_tasks_that_are_alike_change_no_optimum_of_loads(problem: JointProblem) -> None:
+    """An exchange of them is one solution less, and nothing else."""
+    allowed = tuple(tuple(range(len(n.candidates))) for n in problem.networks)
+    items = alike(problem)
+    assert sorted(t for own in items for t in own) == list(range(len(problem.tasks)))
+    assert all(len(own) > 1 for own in items)
+    found = []
+    for classes in (items, told_apart(problem)):
+        model = LoadModel(problem, allowed, classes, Fraction(0))
+        found.append(model.solve(0, Budget(60), threads=1))
+    together, apart = found
+    assert together.status == apart.status
+    if apart.assignment is None or together.assignment is None:
+        return
+    loads = [
+        max(utilizations(problem, a).values()) for a in (together.assignment, apart.assignment)
+    ]
+    assert abs(loads[0] - loads[1]) <= RESOLUTION
+    assert together.bound <= loads[1] <= together.bound + RESOLUTION
+    assert not crowded(problem, together.assignment)
+    assert all(
+        place in problem.places(task)
+        for task, place in zip(problem.tasks, together.assignment.tasks, strict=True)
+    )
+
+
+def test_tasks_of_other_times_places_or_engines_are_not_alike() -> None:
+    task = DeadlineTask("G.a", "G", {"cpu": MS})
+    group = TaskGroup("G", Fraction(10 * MS), None, 0, ())
+    half = TaskGroup("H", Fraction(5 * MS), None, 0, ())
+    others = (
+        replace(task, name="G.b"),
+        replace(task, name="G.slow", wcet_ns={"cpu": 2 * MS}),
+        replace(task, name="G.both", wcet_ns={"cpu": MS, "gpu": MS}),
+        replace(task, name="G.engine", engine=True),
+        replace(task, name="G.pinned"),
+        replace(task, name="H.often", group="H"),
+        replace(task, name="H.as_slow", group="H", wcet_ns={"cpu": MS // 2}),
+    )
+    pins = {"G.pinned": "arm[0]"}
+    problem = JointProblem(board(), (group, half), (task, *others), (), pins)
+    # What is half as long and twice as frequent loads a processor as much.
+    assert alike(problem) == ((0, 1, 7), (2, 6), (3,), (4,), (5,))
 
 
 @settings(max_examples=8)

@@ -41,11 +41,18 @@ exec {compiler} "$@"
 """
 
 
+#: The variables of the compiler that all tests of a process have in common.
+_shared: dict[str, str] = {}
+
+
 @contextmanager
 def in_a_hurry(folder: Path) -> Iterator[None]:
-    """All programs in C++ are compiled by it meanwhile."""
+    """All programs in C++ are compiled by it meanwhile. What it keeps is in the folder of the first
+    call, which has to stay."""
+    if not _shared:
+        _shared.update(compiler(folder))
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in compiler(folder).items():
+        for name, value in _shared.items():
             patched.setenv(name, value)
         yield
 

@@ -1,11 +1,12 @@
 """Texts with tasks in C that are drawn by lot: rates, phases, windows, delays with values, cycles,
-`repeat` and `last`, parameters, several apps on several cores. Every token depends on all that its
-task has read.
+`repeat` and `last`, parameters, several apps on several cores, and states of them. Every token
+depends on all that its task has read.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 from math import lcm
 
@@ -69,6 +70,35 @@ def draw(seed: int, apps: int = 4, cores: int = 3) -> tuple[str, str]:
     platform = f"platform board {{ cpu core[{cores}]{scheduler} }}"
     mapping = "mapping on board {\n" + "\n".join(pins) + "\n}"
     return "\n".join([*declared, *bodies, platform, mapping, ""]), _HEAD + "".join(functions)
+
+
+def draw_with_states(seed: int, apps: int = 4, cores: int = 3) -> tuple[str, str, str]:
+    """The same text with a scenario, whose states run some of the apps each; once more with other
+    places; and its app.c."""
+    text, code = draw(seed, apps, cores)
+    rng = random.Random(f"states {seed}")
+    count = rng.randrange(2, 5)
+    runs: list[list[int]] = [
+        sorted(rng.sample(range(apps), rng.randrange(1, apps))) for _ in range(count)
+    ]
+    for app in set(range(apps)).difference(*runs):
+        runs[rng.randrange(count)].append(app)
+    states, arrows = [], []
+    for state, numbers in enumerate(runs):
+        word = "initial state" if state == 0 else "state"
+        periods = [rng.choice(["", " period 25 ms", " period 50 ms"]) for _ in numbers]
+        lines = "   ".join(f"run App{n}{p}" for n, p in zip(numbers, periods, strict=True))
+        states.append(f"    {word} s{state} {{ {lines} }}")
+        arrows.append(f"    s{state} -> s{(state + 1) % count} on go{state}")
+    events = [f"go{state}" for state in range(count)]
+    if count > 2 and rng.random() < 0.5:
+        arrows.append("    s2 -> s1 on back")
+        events.append("back")
+    lines = "\n".join([f"    event {', '.join(events)}", *states, *arrows])
+    text += f"scenario S {{\n{lines}\n}}\n"
+    places = r"(-> core)\[\d\]"
+    elsewhere = re.sub(places, lambda found: f"{found[1]}[{rng.randrange(cores)}]", text)
+    return text, elsewhere, code
 
 
 def _graph(rng: random.Random) -> tuple[list[Task], list[str]]:

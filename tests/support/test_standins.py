@@ -22,6 +22,7 @@ from typing import Any
 import flowc.runtime as runtime
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from flowc.runtime import device
 from flowc.runtime.code import Code
@@ -36,7 +37,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from builds import ROOT
 from limits import HANGS, ended
-from standins import tensorrt
+from standins import onnx_cuda, tensorrt
 from standins.cuda import StandIn, install
 
 SOURCE = """
@@ -513,6 +514,28 @@ def test_closing_before_the_work_is_over(gpu: StandIn, home: Path) -> None:
     one(gpu.violations, "is freed while", "may still be under way")
 
 
+# -- ONNX Runtime's CUDA provider ------------------------------------------------------------------
+def test_sessions_and_runs_that_the_cuda_provider_does_not_take(
+    gpu: StandIn, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx_cuda.install(gpu, monkeypatch.setattr)
+    with_stream = {"user_compute_stream": str(gpu.stream.handle)}
+
+    def session(given: dict[str, str]) -> Any:
+        providers = [("CUDAExecutionProvider", given)]
+        return onnxruntime.InferenceSession(home / "net.onnx", providers=providers)
+
+    session({"use_tf32": "0"})
+    one(gpu.violations, "net.onnx has a stream of its own that is not waited for")
+    session(with_stream)
+    one(gpu.violations, "net.onnx multiplies in TF32")
+    right = session({**with_stream, "use_tf32": "0"})
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry(onnx_cuda.QUIET, "1")
+    right.run_with_iobinding(right.io_binding(), options)
+    assert "a run of net.onnx does not wait at its end" in gpu.violations
+
+
 # -- TensorRT --------------------------------------------------------------------------------------
 class Trt:
     """A version of TensorRT, with a plan of the network."""
@@ -534,6 +557,7 @@ class Trt:
         ranges: Mapping[str, float] = {},
         int8: Sequence[str] = (),
         detailed: bool = False,
+        tf32: bool = False,
     ) -> Any:
         trt = self.trt
         builder = trt.Builder(self.logger)
@@ -541,6 +565,8 @@ class Trt:
         network = builder.create_network(0 if explicit is None else 1 << int(explicit))
         assert trt.OnnxParser(network, self.logger).parse_from_file(str(path))
         config = builder.create_builder_config()
+        if not tf32:
+            config.clear_flag(trt.BuilderFlag.TF32)
         borders = {t.name: t for t in (network.get_input(0), network.get_output(0))}
         for name, largest in ranges.items():
             assert borders[name].set_dynamic_range(-largest, largest)
@@ -581,7 +607,6 @@ def test_an_engine_computes_what_onnx_runtime_does(gpu: StandIn, home: Path) -> 
 
 
 def reference(home: Path, frame: np.ndarray) -> np.ndarray:
-    import onnxruntime
 
     made: np.ndarray = onnxruntime.InferenceSession(home / "net.onnx").run(None, {"x": frame})[0]
     return made
@@ -686,6 +711,13 @@ def test_cores_of_the_dla(gpu: StandIn, home: Path) -> None:
     assert right.runtime.deserialize_cuda_engine(trt.plan) is None  # two loadables are there
     assert "DLA core 1 holds 2 loadables already" in trt.trt.said[-1] and second
     gpu.stream.synchronize()
+
+
+def test_plans_in_tf32_are_found(gpu: StandIn, home: Path) -> None:
+    trt = Trt(gpu, home)
+    assert not gpu.violations
+    trt.build(home / "net.onnx", tf32=True)
+    one(gpu.violations, "a plan multiplies in TF32")
 
 
 def test_plans_of_others_are_refused(gpu: StandIn, home: Path) -> None:

@@ -65,6 +65,7 @@ struct About {
     std::vector<const char *> processors;
     std::vector<Planned> planned;
     std::vector<Setting> settings;
+    const struct Scenario *scenario = nullptr;  // of a program with states
 };
 
 // A text that stays as long as the program.

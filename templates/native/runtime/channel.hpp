@@ -37,14 +37,28 @@ template <typename T> struct Array {
     void end() const { memmove(at, at + in_a_round * size, first * size * sizeof(T)); }
 };
 
+// Where tokens lie that are still there when an app begins anew with a state: on the same channels
+// of that state. `missing` has a byte for each.
+class Place
+{
+public:
+    virtual ~Place() = default;
+    virtual int64_t bytes() const = 0;  // of a token
+    // The last tokens that were made.
+    virtual void save(int64_t tokens, char *to, uint8_t *missing) const = 0;
+    // As before the first firing; then, that these were the last ones.
+    virtual void clear() = 0;
+    virtual void load(int64_t tokens, const char *from, const uint8_t *missing) = 0;
+};
+
 // Token n of the writer lies at slot n % slots, and the slots are a multiple of what the writer
 // makes in an iteration: so what a firing makes is in one piece. What a reader sees may begin near
 // the end of the slots: then that part is copied in front of them, where `margin` tokens have room.
 // With HOLES, tokens may be missing.
-template <typename T, bool HOLES = false> class Ring
+template <typename T, bool HOLES = false> class Ring : public Place
 {
     const Between names;
-    const int64_t size, slots, margin, capacity;
+    const int64_t size, slots, margin, capacity, delay;
     T *const base;
     uint8_t *const holes;
     alignas(64) std::atomic<int64_t> written{0};
@@ -60,7 +74,7 @@ public:
     // `seen`: tokens that a firing of the reader sees at most.
     Ring(Between names, int64_t size, int64_t slots, int64_t capacity, int64_t seen,
          int64_t delay = 0, const T *values = nullptr)
-        : names(names), size(size), slots(slots), margin(seen), capacity(capacity),
+        : names(names), size(size), slots(slots), margin(seen), capacity(capacity), delay(delay),
           base(static_cast<T *>(calloc((margin + slots) * size, sizeof(T))) + margin * size),
           holes(HOLES ? static_cast<uint8_t *>(calloc(margin + slots, 1)) + margin : nullptr),
           seen_taken(-delay), most(delay), taken(-delay)
@@ -123,6 +137,30 @@ public:
     int64_t most_full() const { return most; }
     // All of its memory: `margin + slots` tokens.
     T *begin() const { return base - margin * size; }
+
+    int64_t bytes() const override { return size * int64_t{sizeof(T)}; }
+    void save(int64_t tokens, char *to, uint8_t *missing) const override
+    {
+        for (int64_t i = 0; i < tokens; i++) {
+            const int64_t at = slot(written - tokens + i);
+            memcpy(to + i * bytes(), base + at * size, bytes());
+            missing[i] = HOLES ? holes[at] : 0;
+        }
+    }
+    void clear() override
+    {
+        written = seen_written = 0;
+        taken = seen_taken = -delay;
+    }
+    void load(int64_t tokens, const char *from, const uint8_t *missing) override
+    {
+        for (int64_t i = 0; i < tokens; i++) {
+            const int64_t at = slot(i - tokens);
+            memcpy(base + at * size, from + i * bytes(), bytes());
+            if (HOLES)
+                holes[at] = missing[i];
+        }
+    }
 };
 
 // The same for a task with replicas at one of its ends, or at both: they take turns, each of them
@@ -130,7 +168,7 @@ public:
 //
 // Each writer and each reader says where its next token is, so that tokens are there in order, and
 // room is. A reader has memory of its own for what wraps around.
-template <typename T, bool HOLES = false> class Shared
+template <typename T, bool HOLES = false> class Shared : public Place
 {
     struct alignas(64) End {
         std::atomic<int64_t> next{0}, moved{0};  // its next token, and tokens so far
@@ -145,6 +183,18 @@ template <typename T, bool HOLES = false> class Shared
     std::atomic<int64_t> most;
 
     int64_t slot(int64_t n) const { return ((n % slots) + slots) % slots; }
+    uint8_t &hole(int64_t at) const { return holes[all_readers * seen + at]; }
+    void begin_anew()
+    {
+        for (int64_t i = 0; i < all_writers; i++) {
+            writers[i].next = i * in_iteration;
+            writers[i].moved = 0;
+        }
+        for (int64_t i = 0; i < all_readers; i++) {
+            readers[i].next = i * in_iteration - delay;
+            readers[i].moved = 0;
+        }
+    }
     static int64_t least(const std::unique_ptr<End[]> &ends, int64_t count)
     {
         int64_t found = ends[0].next;
@@ -185,10 +235,7 @@ public:
           holes(HOLES ? static_cast<uint8_t *>(calloc(all_readers * seen + slots, 1)) : nullptr),
           most(delay)
     {
-        for (int64_t i = 0; i < all_writers; i++)
-            writers[i].next = i * in_iteration;
-        for (int64_t i = 0; i < all_readers; i++)
-            readers[i].next = i * in_iteration - delay;
+        begin_anew();
         for (int64_t n = -delay; n < 0 && values; n++)
             for (int64_t i = 0; i < size; i++)
                 base[slot(n) * size + i] = values[n + delay];
@@ -247,6 +294,29 @@ public:
     int64_t most_full() const { return most; }
     // All of its memory: `all_readers * seen + slots` tokens.
     T *begin() const { return memory; }
+
+    int64_t bytes() const override { return size * int64_t{sizeof(T)}; }
+    void save(int64_t tokens, char *to, uint8_t *missing) const override
+    {
+        int64_t written = 0;
+        for (int64_t i = 0; i < all_writers; i++)
+            written += writers[i].moved;
+        for (int64_t i = 0; i < tokens; i++) {
+            const int64_t at = slot(written - tokens + i);
+            memcpy(to + i * bytes(), base + at * size, bytes());
+            missing[i] = HOLES ? hole(at) : 0;
+        }
+    }
+    void clear() override { begin_anew(); }
+    void load(int64_t tokens, const char *from, const uint8_t *missing) override
+    {
+        for (int64_t i = 0; i < tokens; i++) {
+            const int64_t at = slot(i - tokens);
+            memcpy(base + at * size, from + i * bytes(), bytes());
+            if (HOLES)
+                hole(at) = missing[i];
+        }
+    }
 };
 
 // Each block of `count` tokens is read several times in a row; or only the last one of several

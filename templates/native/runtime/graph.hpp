@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,10 +42,13 @@ inline void lock_with_inheritance(pthread_mutex_t &lock)
 }
 
 class Mailbox;
+struct App;
 
-// The code of a task, from its start to its end.
+// The code of a task, from its start to its end. Where there are states, all of them share it.
 struct Code {
     virtual ~Code() = default;
+    // The app begins anew with a state, which fires it from now on.
+    virtual void enter(const App &) {}
     // Why it cannot start; empty where it has.
     virtual std::string open() { return ""; }
     virtual void close() {}
@@ -74,6 +78,17 @@ struct Latencies {
         std::vector<ns> found(latest, latest + std::min(count, KEPT));
         std::sort(found.begin(), found.end());
         return found;
+    }
+    // Those of another state count as well.
+    void add(const Latencies &other)
+    {
+        const int64_t kept = std::min(other.count, KEPT);
+        for (int64_t i = other.count - kept; i < other.count; i++)
+            latest[count++ % KEPT] = other.latest[i % KEPT];
+        count += other.count - kept;
+        total += other.total;
+        longest = std::max(longest, other.longest);
+        misses += other.misses;
     }
 };
 
@@ -113,6 +128,13 @@ struct App {
     int64_t begun = -1;
     Latencies latencies;
     ns first_start = -1, first_end = 0, last_end = 0;
+    // In a program with states, each of which has an app object of its own: does it run now; since
+    // when, if it has begun anew; when its first frame since then has ended (0: none yet); and the
+    // frames before.
+    std::atomic<bool> running{true};
+    ns since = 0;
+    std::atomic<ns> first_of_stay{0};
+    std::atomic<int64_t> earlier{0};
     static inline std::vector<App *> all;
 
     App(const char *name, Exact period, ns deadline, int enders)
@@ -124,8 +146,32 @@ struct App {
     }
     bool paced() const { return period.under != 0; }
     bool has(int64_t k) const { return k >= 0 && k < until.load(relaxed); }
+    bool goes_on(int64_t k) const { return k < until.load(relaxed); }
     int64_t done() const { return std::min(frames.load(), limit.load()); }
+    // In all states.
+    int64_t total() const { return earlier + done(); }
 
+    // Begin anew: so many iterations more.
+    void enter(int64_t iterations, ns time)
+    {
+        const Locked here(lock);
+        earlier += done();
+        frames = 0;
+        begun = -1;
+        since = time;
+        first_of_stay = 0;
+        std::fill(under_way.begin(), under_way.end(), Frame{-1, 0, 0, true});
+        limit = iterations;
+        until = iterations;
+    }
+    // What an app of that name has done in other states counts as done by this one.
+    void add(const App &other);
+    // Has it begun a frame since then, or will it have none?
+    bool has_begun()
+    {
+        const Locked here(lock);
+        return begun >= 0 || limit <= 0;
+    }
     // Something fires in that frame before a source does; false where the app ends before it.
     bool begin(int64_t k)
     {
@@ -167,6 +213,8 @@ struct App {
         }
         latencies.add(time - begin);
         first_end = first_end ? first_end : time;
+        if (!first_of_stay.load(relaxed))
+            first_of_stay = time;
         last_end = time;
         return begin;
     }
@@ -221,6 +269,14 @@ struct alignas(64) Done {
     ns busy = 0, longest = 0;
     double squares = 0;
 
+    void add(const Done &other)
+    {
+        fired += other.fired;
+        skipped += other.skipped;
+        busy += other.busy;
+        squares += other.squares;
+        longest = std::max(longest, other.longest);
+    }
     void add(int64_t firings, ns took)
     {
         fired += firings;
@@ -242,6 +298,7 @@ struct Task {
     const OnError on_error;
 
     const int64_t replicas;
+    int64_t before = 0;  // firings before its app has begun anew
     const std::unique_ptr<Done[]> of_replica;
     std::atomic<int64_t> failed{0};               // firings
     std::unique_ptr<std::atomic<ns>[]> releases;  // of a source where a path begins
@@ -267,14 +324,8 @@ struct Task {
     Done done() const
     {
         Done sum;
-        for (int64_t i = 0; i < replicas; i++) {
-            const Done &one = of_replica[i];
-            sum.fired += one.fired;
-            sum.skipped += one.skipped;
-            sum.busy += one.busy;
-            sum.squares += one.squares;
-            sum.longest = std::max(sum.longest, one.longest);
-        }
+        for (int64_t i = 0; i < replicas; i++)
+            sum.add(of_replica[i]);
         return sum;
     }
     void keep_releases()
@@ -352,5 +403,41 @@ private:
     const Behind behind;
     pthread_mutex_t lock;
 };
+
+inline void App::add(const App &other)
+{
+    earlier = total() + other.total();
+    frames = 0;
+    overruns += other.overruns;
+    skipped += other.skipped;
+    latencies.add(other.latencies);
+    if (other.first_start >= 0)
+        first_start = first_start < 0 ? other.first_start : std::min(first_start, other.first_start);
+    if (other.first_end)
+        first_end = first_end ? std::min(first_end, other.first_end) : other.first_end;
+    last_end = std::max(last_end, other.last_end);
+    for (Task *task : other.tasks) {
+        const auto same = [&](const Task *one) { return !strcmp(one->name, task->name); };
+        const auto known = std::find_if(tasks.begin(), tasks.end(), same);
+        if (known == tasks.end()) {
+            tasks.push_back(task);
+        } else {
+            (*known)->of_replica[0].add(task->done());
+            (*known)->failed += task->failed;
+        }
+    }
+    for (Path *path : other.paths) {
+        const auto same = [&](const Path *one) {
+            return !strcmp(one->kind, path->kind) &&
+                   !strcmp(one->source.name, path->source.name) &&
+                   !strcmp(one->sink.name, path->sink.name);
+        };
+        const auto known = std::find_if(paths.begin(), paths.end(), same);
+        if (known == paths.end())
+            paths.push_back(path);
+        else
+            (*known)->latencies.add(path->latencies);
+    }
+}
 
 }  // namespace flow

@@ -34,7 +34,8 @@ public:
     char *at(int slot) const { return memory + slot * each; }
 };
 
-// Between two apps; the writer is known once its app is made.
+// Between two apps, which are known once they are made; where there are states, once one that runs
+// them is entered.
 struct Link {
     const char *const name;
     const App *writer = nullptr, *reader = nullptr;
@@ -46,7 +47,7 @@ struct Link {
         all.push_back(this);
     }
     // The stream of its writer has ended by itself.
-    bool ended() const { return writer->exhausted && dry(); }
+    bool ended() const { return writer && writer->exhausted && dry(); }
     // Its writer has made all frames that it will make.
     bool dry() const { return writer->frames >= writer->limit; }
     // Where the writer puts the next token and its marks, which `put` then hands over.
@@ -200,7 +201,9 @@ class Put : public Code
 public:
     std::vector<const Marker *> markers;  // of each mark
 
-    Put(Link &link, const App &app) : link(link), markers(link.marked) { link.writer = &app; }
+    explicit Put(Link &link) : link(link), markers(link.marked) {}
+    Put(Link &link, const App &app) : Put(link) { enter(app); }
+    void enter(const App &app) override { link.writer = &app; }
     int put(const void *token, int64_t firing)
     {
         memcpy(link.room(), token, link.bytes);
@@ -215,6 +218,7 @@ public:
 // A source that reads a link. The marks of the tokens of its latest firings are kept.
 class Reader : public Code
 {
+    Link &read;
     const size_t marked;
     std::vector<std::atomic<ns>> kept;
 
@@ -226,11 +230,10 @@ protected:
     }
 
 public:
-    explicit Reader(Link &link, const App &app)
-        : marked(link.marked), kept(link.marked * LONGEST_AGO)
+    explicit Reader(Link &link) : read(link), marked(link.marked), kept(link.marked * LONGEST_AGO)
     {
-        link.reader = &app;
     }
+    void enter(const App &app) override { read.reader = &app; }
     size_t place(int64_t firing, size_t mark) const
     {
         return static_cast<size_t>(firing % LONGEST_AGO) * marked + mark;
@@ -248,7 +251,8 @@ class Latest : public Reader
     Newest &link;
 
 public:
-    Latest(Newest &link, const App &app) : Reader(link, app), link(link) {}
+    explicit Latest(Newest &link) : Reader(link), link(link) {}
+    Latest(Newest &link, const App &app) : Latest(link) { enter(app); }
     int look(void *token, int64_t firing)
     {
         bool over = true;
@@ -274,7 +278,7 @@ class Take : public Reader
     Queue &link;
 
 public:
-    Take(Queue &link, const App &app) : Reader(link, app), link(link) {}
+    Take(Queue &link, const App &app) : Reader(link), link(link) { enter(app); }
     int take(void *token, int64_t firing)
     {
         if (!link.box.take([this] { return run.ending() || link.dry(); }))

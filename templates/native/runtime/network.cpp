@@ -155,14 +155,15 @@ std::string Network::open()
     for (const Tensor *tensor : outputs)
         y_names.push_back(tensor->name);
     for (const auto *side : {&inputs, &outputs})
-        for (const Tensor *tensor : *side)
-            for (size_t i = 0; i < tensor->values.size(); i++) {
-                void **const value = const_cast<void **>(&tensor->values[i]);
-                const std::string wrong =
-                    wrapped(*tensor, tensor->memory + i * tensor->bytes, value);
-                if (!wrong.empty())
-                    return wrong;
-            }
+        for (const Tensor *first : *side)
+            for (const Tensor *tensor = first; tensor; tensor = tensor->elsewhere)
+                for (size_t i = 0; i < tensor->values.size(); i++) {
+                    void **const value = const_cast<void **>(&tensor->values[i]);
+                    const std::string wrong =
+                        wrapped(*tensor, tensor->memory + i * tensor->bytes, value);
+                    if (!wrong.empty())
+                        return wrong;
+                }
     return rehearsed();
 }
 

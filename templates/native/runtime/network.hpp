@@ -1,5 +1,6 @@
 // Networks, through ONNX Runtime's C interface.
 #pragma once
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ public:
 };
 
 // A tensor of a network, with the memory in which it may lie: one value of ONNX Runtime for each
-// place of a batch of tokens is made before the start.
+// place of a batch of tokens is made before the start. In other states it may lie elsewhere, too.
 struct Tensor {
     enum Side { IN, OUT };
     const char *const name;
@@ -44,6 +45,7 @@ struct Tensor {
     char *const memory;
     const int64_t bytes, batch;  // of one token; tokens
     std::vector<void *> values;
+    const Tensor *elsewhere = nullptr;
 
     Tensor(Network &network, Side side, const char *name, int element,
            std::vector<int64_t> dimensions, void *memory, int64_t tokens, int64_t bytes,
@@ -52,11 +54,20 @@ struct Tensor {
           memory(static_cast<char *>(memory)), bytes(bytes), batch(batch),
           values(tokens - batch + 1)
     {
-        (side == IN ? network.inputs : network.outputs).push_back(this);
+        auto &known = side == IN ? network.inputs : network.outputs;
+        for (const Tensor *&tensor : known)
+            if (!strcmp(tensor->name, name)) {
+                elsewhere = tensor;
+                tensor = this;
+                return;
+            }
+        known.push_back(this);
     }
     void *at(const void *token) const
     {
-        return values[(static_cast<const char *>(token) - memory) / bytes];
+        const ptrdiff_t offset = static_cast<const char *>(token) - memory;
+        const bool here = offset >= 0 && offset < static_cast<ptrdiff_t>(values.size()) * bytes;
+        return here || !elsewhere ? values[offset / bytes] : elsewhere->at(token);
     }
     Tensor(const Tensor &) = delete;
 };

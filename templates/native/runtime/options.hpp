@@ -14,6 +14,7 @@ struct Options {
     bool full_speed = false, fail_on_miss = false, quiet = false, real_time = false, reserve = false;
     std::vector<std::string> settings;
     std::string trace, trace_frames, report;
+    std::string start, events, control, replay;  // of programs with states
     double watchdog = 60;
 };
 
@@ -142,7 +143,8 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known, cons
 inline const char *const USAGE =
     "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
-    "            [--real-time] [--reserve]\n";
+    "            [--real-time] [--reserve] [--start STATE] [--events FILE] [--control PATH]\n"
+    "            [--replay FILE]\n";
 inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
@@ -160,7 +162,11 @@ inline const char *const ABOUT =
     "                        longer than S seconds; 0 = never (default 60)\n"
     "  --real-time           threads under SCHED_FIFO, on a core each; memory stays where it is\n"
     "  --reserve             the same, and threads whose work the text bounds under\n"
-    "                        SCHED_DEADLINE, on any core\n";
+    "                        SCHED_DEADLINE, on any core\n"
+    "  --start STATE         begin in that state\n"
+    "  --events FILE         raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`\n"
+    "  --control PATH        raise the events that come in at a Unix datagram socket\n"
+    "  --replay FILE         change states as a report says\n";
 
 // A whole number that is not negative; -1 where it is none.
 inline int64_t count_of(const std::string &text)
@@ -207,8 +213,15 @@ inline Options parsed(int count, char **words)
             *flag = true;
             continue;
         }
-        if (!is("--frames") && !is("--set") && !is("--trace") && !is("--trace-frames") &&
-            !is("--report") && !is("--watchdog"))
+        std::string *const text = is("--trace")          ? &options.trace
+                                  : is("--report")       ? &options.report
+                                  : is("--trace-frames") ? &options.trace_frames
+                                  : is("--start")        ? &options.start
+                                  : is("--events")       ? &options.events
+                                  : is("--control")      ? &options.control
+                                  : is("--replay")       ? &options.replay
+                                                         : nullptr;
+        if (!text && !is("--frames") && !is("--set") && !is("--watchdog"))
             refuse("unrecognized arguments: " + word);
         if (!has_value) {
             if (i + 1 == count)
@@ -217,12 +230,8 @@ inline Options parsed(int count, char **words)
         }
         if (is("--set"))
             options.settings.push_back(value);
-        else if (is("--trace"))
-            options.trace = value;
-        else if (is("--report"))
-            options.report = value;
-        else if (is("--trace-frames"))
-            options.trace_frames = value;
+        else if (text)
+            *text = value;
         else if (is("--frames")) {
             options.frames = count_of(value);
             if (options.frames < 0)

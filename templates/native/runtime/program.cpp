@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include "ends.hpp"
+#include "outside.hpp"
 #include "report.hpp"
 #include "supervisor.hpp"
 
@@ -123,7 +124,10 @@ void *thread_of(void *given)
         worker.line->task = 0;
     };
     try {
-        worker.work();
+        if (run.control)
+            run.control->stays_of(worker);
+        else
+            worker.work();
     } catch (const std::exception &error) {
         thrown(error.what());
     } catch (...) {
@@ -182,6 +186,8 @@ class Watch
         std::vector<std::pair<int64_t, double>>(run.workers.size(), {-1, 10.0});
 
     static double since(ns time) { return double(now() - time) / 1e9; }
+    // Where there are states, those of the other ones have nothing to do.
+    static bool works(const Worker &worker) { return worker.alive && !worker.parked; }
     static int64_t late(const App &app)
     {
         int64_t misses = app.latencies.misses;
@@ -192,11 +198,12 @@ class Watch
     // Only sources are left that wait for their data: what they wait for begins no frame any more.
     bool only_sources_wait()
     {
-        bool others = false;
+        bool any = false, others = false;
         for (Worker *worker : run.workers) {
             const int64_t task = worker->line->task;
-            if (!worker->alive)
+            if (!works(*worker))
                 continue;
+            any = true;
             if (task && Task::all[task - 1]->source &&
                 since(std::max(worker->line->since.load(), drained)) > WAITS)
                 Task::all[task - 1]->app.end_at(worker->line->firing /
@@ -204,7 +211,7 @@ class Watch
             else
                 others = true;
         }
-        if (others) {
+        if (others || !any) {
             Run::stir();
             return false;
         }
@@ -226,7 +233,7 @@ class Watch
     {
         for (const Worker *worker : run.workers) {
             const int64_t task = worker->line->task;
-            if (worker->alive && !(task && Task::all[task - 1]->source))
+            if (works(*worker) && !(task && Task::all[task - 1]->source))
                 return false;
         }
         return true;
@@ -234,12 +241,13 @@ class Watch
     void check_deadlock()
     {
         int64_t progress = 0;
-        bool all_wait = true;
+        bool any = false, all_wait = true;
         for (const Worker *worker : run.workers) {
             progress += worker->progress;
-            all_wait &= !worker->alive || worker->waiting;
+            any |= works(*worker);
+            all_wait &= !works(*worker) || worker->waiting;
         }
-        if (progress != seen || !all_wait) {
+        if (progress != seen || !any || !all_wait) {
             seen = progress;
             moved = now();
         } else if (since(moved) > DEADLOCK_AFTER &&
@@ -274,7 +282,7 @@ class Watch
             Pace &pace = paces[i];
             if (since(pace.since) < PACE || !app.paced() || run.full_speed)
                 continue;
-            const int64_t missed = late(app) - pace.late, done = app.done() - pace.frames;
+            const int64_t missed = late(app) - pace.late, done = app.total() - pace.frames;
             if (!done)
                 continue;
             if (!pace.behind && 2 * missed > done) {
@@ -301,7 +309,9 @@ class Watch
         std::string text;
         for (size_t i = 0; i < paces.size(); i++) {
             const App &app = *App::all[i];
-            const int64_t frames = app.done();
+            if (!app.running)
+                continue;
+            const int64_t frames = app.total();
             const double rate = double(frames - paces[i].in_log) / since(logged);
             text += (text.empty() ? "" : "; ") + std::string(app.name) +
                     format(" %lld frames, %.1f fps", static_cast<long long>(frames), rate);
@@ -434,6 +444,9 @@ public:
             if (start_workers()) {
                 while (!run.gone && !run.stopping)
                     usleep(100);
+                if (run.control && !run.control->start())
+                    run.fail({nullptr, -1, std::string("no thread for the controller of states: ") +
+                                               strerror(errno)});
                 Watch(options, interrupts).until_done();
             }
             for (const Worker *worker : run.workers)
@@ -441,7 +454,13 @@ public:
                     pthread_join(worker->thread, nullptr);
             run.seconds = run.begin ? double(now() - run.begin) / 1e9 : 0;
         }
+        if (run.control) {
+            Run::stir();
+            run.control->join();
+        }
         close();
+        if (run.control)
+            Control::total();
         return told(measured, trace_file);
     }
 
@@ -461,7 +480,7 @@ private:
             write_to(measured, report(about, status()));
         bool any = !run.failed && !interrupts.first;
         for (const App *app : App::all)
-            any |= app->done() > 0;
+            any |= app->total() > 0;
         errno = 0;
         if ((any && !options.quiet && printf("%s", table(about).c_str()) < 0) || fflush(stdout)) {
             if (errno != EPIPE) {
@@ -516,8 +535,10 @@ void prepare(const Options &options)
         worker->line = ++next;
     for (Dropping *source : Dropping::all)
         source->line = ++next;
+    if (run.control)
+        run.control->frames = options.frames;
     for (App *app : App::all) {
-        if (options.frames >= 0)
+        if (options.frames >= 0 && !run.control)
             app->have(options.frames);
         if (options.full_speed)
             app->latencies.deadline = -1;
@@ -561,19 +582,35 @@ int main(const About &about, int count, char **words)
         Run::complain(mistake);
     if (!runs_by_itself() || !mistakes.empty())
         return 2;
+    std::unique_ptr<Control> control(about.scenario ? new Control(*about.scenario) : nullptr);
+    std::unique_ptr<Outside> outside(control ? new Outside(*control) : nullptr);
+    std::string wrong = outside ? outside->prepare(options) : needs_states(options);
+    wrong = outside && wrong.empty() ? outside->listen() : wrong;
+    if (!wrong.empty()) {
+        Run::complain(wrong);
+        return 2;
+    }
+    run.control = control.get();
     prepare(options);
-    supervise(options.watchdog, [&](const Failure &why, int status) {
+    const auto put_back = [&] {
+        if (outside && !run.cells->left)
+            outside->remove();
+    };
+    const auto tell = [&](const Failure &why, int status) {
         Output output, unfinished;
         if (!options.trace.empty() && unfinished.open(options.trace).empty())
             unfinished.forget();
         if (options.report.empty())
             return;
         run.fail(why);
+        if (run.control)
+            Control::total();
         const std::string reason = output.open(options.report);
         const std::string refused = reason.empty() ? output.written(report(about, status)) : reason;
         if (!refused.empty())
             Run::complain(refused);
-    });
+    };
+    supervise(options.watchdog, tell, put_back);
     Output measured, trace_file;
     std::string why = options.trace.empty() ? "" : trace_file.open(options.trace);
     if (why.empty() && !options.report.empty())
@@ -587,10 +624,14 @@ int main(const About &about, int count, char **words)
         for (Worker *worker : run.workers)
             if (traced.wanted)
                 worker->tracer.reserve();
+        if (outside)
+            outside->start();
         status = Execution(about, options)
                      .executed(options.report.empty() ? nullptr : &measured,
                                options.trace.empty() ? nullptr : &trace_file);
     }
+    if (outside)
+        outside->close();
     run.cells->left = 1 + status;
     run.cells->enter(IDLE);
     bool alive = run.sources > 0;

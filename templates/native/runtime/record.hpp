@@ -15,7 +15,8 @@ inline void record(const Task &task, int64_t firing, int64_t side, int64_t port,
 {
     static FILE *const file = fopen(getenv("FLOWC_RECORD"), "wb");
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    const int64_t head[] = {task.number, side, port, firing, static_cast<int64_t>(bytes)};
+    const int64_t head[] = {task.number, side, port, firing + task.before,
+                            static_cast<int64_t>(bytes)};
     pthread_mutex_lock(&one);
     fwrite(head, sizeof head, 1, file);
     if (bytes)

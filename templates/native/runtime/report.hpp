@@ -9,6 +9,7 @@
 #include "options.hpp"
 #include "own_image.hpp"
 #include "run.hpp"
+#include "states_report.hpp"
 
 namespace flow
 {
@@ -126,13 +127,13 @@ inline std::string histogram(const Latencies &of)
 // -- the document --------------------------------------------------------------------------------
 inline double seconds_of(const App &app)
 {
-    return app.done() ? double(app.last_end - std::max<ns>(0, app.first_start)) / 1e9 : 0;
+    return app.total() ? double(app.last_end - std::max<ns>(0, app.first_start)) / 1e9 : 0;
 }
 
 // Frames per second between the first and the last end; empty where there are too few.
 inline std::string rate_of(const App &app)
 {
-    const double frames = double(app.done());
+    const double frames = double(app.total());
     if (frames > 1 && app.last_end > app.first_end)
         return number((frames - 1) * 1e9 / double(app.last_end - app.first_end), 2);
     return seconds_of(app) > 0 ? number(frames / seconds_of(app), 2) : "";
@@ -162,7 +163,7 @@ inline std::string app_json(const App &app)
                  ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
                  ", \"latency_ms\": " + latency_json(path->latencies) +
                  ", \"histogram\": " + histogram(path->latencies) + "}";
-    return "{\"frames\": " + std::to_string(app.done()) +
+    return "{\"frames\": " + std::to_string(app.total()) +
            ", \"skipped\": " + std::to_string(app.skipped) +
            ", \"seconds\": " + number(seconds_of(app), 4) +
            ", \"fps\": " + or_null(rate_of(app)) +
@@ -214,6 +215,7 @@ inline std::vector<const char *> below()
 // What an app with a share gets of a processor, and has used.
 struct Share {
     const Worker &worker;
+    ns spent = worker.used.all;
 
     const char *app() const { return worker.turns[0].app->name; }
     double part() const
@@ -221,7 +223,7 @@ struct Share {
         const Scheduling &given = worker.scheduling;
         return double(given.budget) * double(given.period.under) / double(given.period.over);
     }
-    double used() const { return double(worker.used.all) / 1e9 / std::max(run.seconds, 1e-9); }
+    double used() const { return double(spent) / 1e9 / std::max(run.seconds, 1e-9); }
 };
 
 // Those of each app together.
@@ -235,10 +237,17 @@ inline std::vector<std::vector<Share>> shares()
         const auto known = std::find_if(found.begin(), found.end(), [&](const auto &of_app) {
             return of_app[0].app() == share.app();
         });
-        if (known == found.end())
+        if (known == found.end()) {
             found.push_back({share});
-        else
+            continue;
+        }
+        const auto same = std::find_if(known->begin(), known->end(), [&](const Share &one) {
+            return !strcmp(one.worker.processor, worker->processor);
+        });
+        if (same == known->end())
             known->push_back(share);
+        else
+            same->spent += share.spent;  // in another state
     }
     return found;
 }
@@ -269,6 +278,27 @@ inline std::vector<Dropped> droppers()
     return found;
 }
 
+// How full channels were at most; of those that states have under one name, the largest numbers.
+struct Filled {
+    const char *name;
+    int64_t capacity, most;
+};
+
+inline std::vector<Filled> filled(const About &about)
+{
+    std::vector<Filled> found;
+    std::map<std::string, size_t> places;
+    for (const Channel &channel : about.channels) {
+        const auto [at, is_new] = places.emplace(channel.name, found.size());
+        if (is_new)
+            found.push_back({channel.name, 0, 0});
+        Filled &one = found[at->second];
+        one.capacity = std::max(one.capacity, channel.capacity);
+        one.most = std::max(one.most, channel.most());
+    }
+    return found;
+}
+
 // Members of an object, one to a line.
 class Members
 {
@@ -292,9 +322,9 @@ inline std::string report(const About &about, int status)
         processors.add(lane, "{\"utilization\": " + number(utilization(lane), 4) + "}");
     for (const Task *task : Task::all)
         tasks.add(task->name, task_json(*task, seconds));
-    for (const Channel &channel : about.channels)
-        channels.add(channel.name, "{\"capacity\": " + std::to_string(channel.capacity) +
-                                       ", \"most\": " + std::to_string(channel.most()) + "}");
+    for (const auto &[name, capacity, most] : filled(about))
+        channels.add(name, "{\"capacity\": " + std::to_string(capacity) +
+                               ", \"most\": " + std::to_string(most) + "}");
     for (const Dropped &place : droppers())
         dropped.add(place.name, "{\"written\": " + std::to_string(place.box->written) +
                                     ", \"dropped\": " + std::to_string(place.box->dropped) + "}");
@@ -337,6 +367,9 @@ inline std::string report(const About &about, int status)
     }
     if (!shares().empty())
         whole.add("shares", of_apps.object());
+    if (run.control)
+        for (const auto &[name, value] : of_states(*run.control))
+            whole.add(name, value);
     return whole.object() + "\n";
 }
 
@@ -363,7 +396,7 @@ inline std::string table(const About &about)
         {"app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"}};
     Rows paths{{"path", "firings", "latency ms: mean", "p50", "p99", "max", "missed"}};
     for (const App *app : App::all) {
-        std::vector<std::string> row{app->name, std::to_string(app->done()), rate_of(*app)};
+        std::vector<std::string> row{app->name, std::to_string(app->total()), rate_of(*app)};
         row[2] = row[2].empty() ? "-" : row[2];
         add_figures(row, app->latencies);
         row.push_back(std::to_string(app->latencies.misses));
@@ -409,6 +442,8 @@ inline std::string table(const About &about)
         memory[1].insert(memory[1].end(), {mb(total(about)), mb(memory_of("status", "VmHWM"))});
         text += columns(memory) + "\n";
     }
+    if (run.control)
+        text += table_of_states(*run.control);
     std::string names;
     for (const char *name : below())
         names += (names.empty() ? "" : ", ") + std::string(name);
@@ -611,6 +646,8 @@ inline std::string trace(const About &about)
     }
     TracedChannels traced_channels;
     for (const Channel &channel : about.channels) {
+        if (run.control)
+            break;  // firings are counted anew after each change
         traced_channels.arrows_of(channel, add);
         traced_channels.fill_of(channel, add);
     }

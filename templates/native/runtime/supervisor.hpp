@@ -201,9 +201,10 @@ inline void crashed(int number)
     raise(number);
 }
 
-// Fork, and return in the child, which has to end with its parent. The parent waits for it and
-// exits.
-inline void supervise(double watchdog, std::function<void(const Failure &, int)> on_failure)
+// Fork, and return in the child, which has to end with its parent. The parent waits for it, puts
+// back what it may have left, and exits.
+inline void supervise(double watchdog, std::function<void(const Failure &, int)> on_failure,
+                      const std::function<void()> &put_back = [] {})
 {
     sigset_t heard;
     sigemptyset(&heard);
@@ -220,10 +221,12 @@ inline void supervise(double watchdog, std::function<void(const Failure &, int)>
         dup2(nothing, 1);
         if (child < 0)
             Run::complain(std::string("cannot start: ") + strerror(errno));
-        _exit(
+        const int status =
             child < 0
                 ? 1
-                : Supervisor(*run.cells, watchdog, child, std::move(on_failure)).until_over(heard));
+                : Supervisor(*run.cells, watchdog, child, std::move(on_failure)).until_over(heard);
+        put_back();
+        _exit(status);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pthread_atfork(nullptr, nullptr, [] { run.strayed = true; });

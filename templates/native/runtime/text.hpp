@@ -59,7 +59,7 @@ inline std::string json(const std::string &text)
     return made + "\"";
 }
 
-// Lines of cells, the first of them a heading; all columns but the first one are aligned to the
+// Lines of cells, the first of them a heading; all columns but the first ones are aligned to the
 // right.
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -71,7 +71,7 @@ inline size_t wide(const std::string &text)
     return columns;
 }
 
-inline std::string columns(Rows rows)
+inline std::string columns(Rows rows, size_t left = 1)
 {
     std::vector<size_t> widths(rows[0].size());
     for (const auto &row : rows)
@@ -86,7 +86,7 @@ inline std::string columns(Rows rows)
         std::string line;
         for (size_t i = 0; i < row.size(); i++) {
             const std::string space(widths[i] - wide(row[i]), ' ');
-            line += (i ? "  " : "") + (i ? space + row[i] : row[i] + space);
+            line += (i ? "  " : "") + (i < left ? row[i] + space : space + row[i]);
         }
         line.erase(line.find_last_not_of(' ') + 1);
         text += line + "\n";

@@ -95,6 +95,7 @@ struct Used {
 };
 
 struct Worker;
+class Control;
 
 // What all threads of a program share.
 struct Run {
@@ -102,6 +103,7 @@ struct Run {
     ns begin = 0;
     double seconds = 0;
     Cells *cells = nullptr;
+    Control *control = nullptr;  // of a program with states
     std::vector<Worker *> workers;
     Failure failure;
     std::atomic<bool> failed{false}, stopping{false}, draining{false};
@@ -156,6 +158,7 @@ struct Worker {
     std::atomic<const char *> waits_for{""};
     std::atomic<int64_t> progress{0};
     std::atomic<bool> alive{false};
+    std::atomic<bool> parked{false};  // it waits until its state is entered
     pthread_t thread{};
     Bell stirred;
     Tracer tracer;
@@ -176,7 +179,7 @@ struct Worker {
         if (!app.paced() || run.full_speed)
             return true;
         const ns step = app.period.times(1, task.firings);
-        released = run.begin + app.period.times(k * task.firings + i, task.firings);
+        released = (app.since ? app.since : run.begin) + app.period.times(k * task.firings + i, task.firings);
         stirred.wait([&] { return !app.has(k); }, released);
         if (!app.has(k))
             return false;

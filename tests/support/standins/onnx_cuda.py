@@ -2,8 +2,9 @@
 a stream.
 
 In: the real library, and the stand-in of CUDA. Out: the same library with a provider more. Bound
-tensors have to lie in living device memory that is large enough; a run that is not told its stream,
-or is to wait at its end, is a violation.
+tensors have to lie in living device memory that is large enough. Violations are a session that is
+not told its stream, or that multiplies in TF32, as the real one does unless it is told not to; and a
+run that does not wait at its end: the real library frees pinned memory only there.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def install(cuda: StandIn, setattr_: Any) -> None:
                 cuda.complain(
                     f"a session of {self._name} has a stream of its own that is not waited for"
                 )
+            if str(given.get("use_tf32", "1")) != "0":
+                cuda.complain(f"a session of {self._name} multiplies in TF32")
             self._session = real(path, options, providers=["CPUExecutionProvider"])
 
         def get_providers(self) -> list[str]:
@@ -73,8 +76,8 @@ def install(cuda: StandIn, setattr_: Any) -> None:
             return _Binding()
 
         def run_with_iobinding(self, binding: _Binding, options: Any = None) -> None:
-            if options is None or options.get_run_config_entry(QUIET) != "1":
-                cuda.complain(f"a run of {self._name} waits at its end")
+            if options is not None and options.get_run_config_entry(QUIET) == "1":
+                cuda.complain(f"a run of {self._name} does not wait at its end")
             known = {
                 x.name: tuple(x.shape)
                 for x in (*self._session.get_inputs(), *self._session.get_outputs())

@@ -367,7 +367,7 @@ def module(
             int8_calibrator: Any = None
 
         def __init__(self) -> None:
-            self._flags: set[Any] = set()
+            self._flags: set[Any] = {BuilderFlag.TF32}  # type: ignore[attr-defined]
             self._cache: ITimingCache | None = None
             self._devices: dict[str, Any] = {}
             self._pools: dict[Any, int] = {}
@@ -463,6 +463,8 @@ def module(
             if any(d < 1 for shape in shapes.values() for d in shape):
                 refused("network has dynamic inputs, but no optimization profile has been defined")
                 return None
+            if BuilderFlag.TF32 in config._flags:  # type: ignore[attr-defined]
+                cuda.complain("a plan multiplies in TF32")
             on_dla = config.default_device_type is DeviceType.DLA
             if on_dla:
                 if not 0 <= config.DLA_core < machine.dla_cores:

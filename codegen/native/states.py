@@ -1,0 +1,104 @@
+"""The parts of main.cpp of a program with states: what all states share, and the apps, channels and
+workers that each of them has for itself.
+
+In: a deployment with a scenario, whose changes all wait for the ends of frames. Out: strings for
+the template of main.cpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ...model.deployment import (
+    DeployedScenario,
+    DeployedState,
+    DeployedTransition,
+    Deployment,
+)
+from .. import c_text
+from ..marks import Marks
+from .layout import layout
+from .main_cpp import MainText, rendered
+from .symbols import symbols_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: What says in C++ that a number is not known.
+_UNKNOWN = "-1"
+
+
+def main_with_states(
+    jinja: Environment, deployment: Deployment, scenario: DeployedScenario
+) -> bytes:
+    """The text of main.cpp."""
+    return rendered(jinja, deployment, _words(deployment, scenario))
+
+
+def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]:
+    symbols = symbols_of(deployment)
+    texts = {}
+    for state in scenario.states:
+        own = replace(deployment, apps=state.apps, processors=state.processors, scenario=None)
+        places = layout(own, in_states=True)
+        texts[state.name] = MainText(own, places, symbols, Marks((), {}), deployment)
+    ids = next(iter(texts.values())).states
+    prototypes: dict[str, dict[str, str]] = {}
+    links: dict[str, None] = {}
+    settings: dict[str, None] = {}
+    shared: dict[str, dict[str, Any]] = {}
+    for state in scenario.states:
+        text = texts[state.name]
+        prototypes |= {p["name"]: p for p in text.prototypes()}
+        links |= dict.fromkeys(text.links())
+        settings |= dict.fromkeys(text.settings())
+        for app in state.apps:
+            for task in app.tasks:
+                shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
+    lanes = dict.fromkeys(w.processor for w in deployment.every_worker if w.order)
+    planned = deployment.planned
+    return {
+        "prototypes": list(prototypes.values()),
+        "links": list(links),
+        "shared": list(shared.values()),
+        "parts": [_part(s, ids[s.name], texts[s.name]) for s in scenario.states],
+        "scenario": {
+            "states": [f"&{id_}::state" for id_ in ids.values()],
+            "initial": f"{ids[scenario.initial]}::state",
+            "events": [c_text.text(event) for event in scenario.events],
+            "transitions": [_transition(t, ids) for t in scenario.transitions],
+        },
+        "about": {
+            "joined": [f"{id_}::channels" for id_ in ids.values()],
+            "lanes": [c_text.text(name) for name in lanes],
+            "planned": [] if planned is None else list(planned.figures.items()),
+            "settings": list(settings),
+        },
+    }
+
+
+def _part(state: DeployedState, id_: str, text: MainText) -> dict[str, Any]:
+    part = text.part()
+    apps = ", ".join(f"&{app['id']}" for app in part["apps"])
+    workers = ", ".join(f"&{worker['id']}" for worker in part["workers"])
+    energy = _UNKNOWN if state.energy_mw is None else repr(float(state.energy_mw))
+    level, rate = state.level_of or ("", 0.0)
+    clocks = str(bool(state.clocks)).lower()
+    return part | {
+        "id": id_,
+        "name": state.name,
+        "head": f"{c_text.text(state.name)}, {{{apps}}}, {{{workers}}}",
+        "channels": [text.channels(app) for app in state.apps],
+        "energy": f"{energy}, {clocks}, {c_text.text(level)}, {float(rate)!r}",
+        "fills": list(text.fills()),
+    }
+
+
+def _transition(transition: DeployedTransition, ids: dict[str, str]) -> str:
+    events = ", ".join(c_text.text(event) for event in transition.events)
+    after = _UNKNOWN if transition.after_ns is None else str(int(Fraction(transition.after_ns)))
+    bound = _UNKNOWN if transition.bound_ns is None else str(transition.bound_ns)
+    ends = f"{ids[transition.source]}::state, {ids[transition.target]}::state"
+    return f"{{{ends}, {{{events}}}, {after}, {bound}}}"

@@ -1,0 +1,496 @@
+// The controller of a program with states: which state it is in, what leads to another one, and the
+// change itself.
+//
+// A change disturbs no frame: apps begin no others, those that have begun end, and the apps of the
+// next state begin together (the protocol `idle`). What lies on channels between two frames goes on
+// to the same app in the next state. Events wait until every app has begun a frame, and then count
+// together, so that no storm of them can keep a state from doing something.
+#pragma once
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "near.hpp"
+#include "run.hpp"
+#include "states.hpp"
+
+namespace flow
+{
+
+// The event that comes with a rate, and chooses among levels of states.
+constexpr const char *PACE_EVENT = "pace";
+constexpr double PATIENCE_OF_CHANGE = 2.0;  // seconds after which it is said whom it waits for
+constexpr ns LOOK_AT_FRAMES = 1000000;      // between two looks at the frames that apps have begun
+
+// Being in a state, with the frames of each app once it is left.
+struct Stay {
+    const State *state;
+    std::vector<std::pair<std::string, int64_t>> frames;
+
+    int64_t of(const std::string &app) const
+    {
+        for (const auto &[name, count] : frames)
+            if (name == app)
+                return count;
+        return 0;
+    }
+};
+
+// From one state to another. `asked`: when the event came, or the state began; `drained`: its last
+// frame has ended, and `first`: every app of the next state has ended a frame (0: none has).
+//
+// From `ready` on nothing kept it waiting but the controller, who stopped the apps (`stopped`);
+// after their last frame (`ended`) it `entered` the next state.
+struct Change {
+    State *source, *target;
+    std::string event;
+    ns asked, drained = 0, first = 0, ready = 0, stopped = 0, ended = 0, entered = 0;
+
+    ns control() const { return stopped - ready + entered - ended; }
+};
+
+class Control
+{
+    struct Raised {
+        std::string event;
+        ns when;
+        double rate;  // of `pace`; below 0: none
+    };
+    pthread_mutex_t lock;
+    std::deque<Raised> queue;
+    std::atomic<int64_t> news{0};  // events, and workers that park
+    Bell changed;
+    std::atomic<bool> over{false};
+    pthread_t thread{};
+    bool started = false;
+    double pace = -1;  // the frames per second that were asked for
+    ns early = 0;      // when it last saw that some app of the state had not begun
+    std::map<std::string, App *> last;
+    std::map<std::string, int64_t> fired;
+    std::set<std::string> ended;
+    // Of each app its frames in earlier stays, which others ask for.
+    std::map<std::string, std::atomic<int64_t>> had_before;
+    std::map<std::string, std::atomic<App *>> now_of;
+
+public:
+    const Scenario &scenario;
+    State *initial;
+    int64_t frames = -1;  // of each app at most; -1: as many as its stream has
+    bool repeats = false;
+    std::vector<Stay> script;  // what is repeated, if it is
+    std::vector<Stay> stays;
+    std::vector<Change> changes;
+    std::map<std::string, int64_t> ignored;  // events that led nowhere
+    std::function<bool()> raise_due = [] { return false; };
+
+    explicit Control(const Scenario &scenario) : scenario(scenario), initial(&scenario.initial)
+    {
+        lock_with_inheritance(lock);
+        for (const State *state : scenario.states)
+            for (App *app : state->apps) {
+                had_before[app->name] = 0;
+                now_of[app->name] = nullptr;
+                app->running = false;
+                app->have(0);  // until its state is entered
+            }
+        for (Worker *worker : run.workers)
+            worker->parked = true;
+    }
+    State *named(const std::string &name) const
+    {
+        for (State *state : scenario.states)
+            if (state->name == name)
+                return state;
+        return nullptr;
+    }
+    std::vector<std::string> events() const
+    {
+        return {scenario.events.begin(), scenario.events.end()};
+    }
+    // Frames that an app has finished, in whatever state.
+    int64_t had(const std::string &app) const
+    {
+        const App *const running = now_of.at(app);
+        return had_before.at(app) + (running ? running->done() : 0);
+    }
+
+    // -- from outside ------------------------------------------------------------------------------
+    // It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames
+    // per second. Why there is no such event; empty where there is.
+    std::string raise(const std::string &text)
+    {
+        Raised event{"", now(), -1};
+        const std::string why = parsed(text, event.event, event.rate);
+        if (why.empty()) {
+            {
+                const Locked here(lock);
+                queue.push_back(event);
+            }
+            wake();
+        }
+        return why;
+    }
+    // An event in its two parts; why it is none, or empty.
+    std::string parsed(const std::string &text, std::string &word, double &rate) const
+    {
+        word = text.substr(0, text.find(' '));
+        const std::string rest = word.size() < text.size() ? text.substr(word.size() + 1) : "";
+        const std::vector<std::string> known = events();
+        const bool there = std::find(known.begin(), known.end(), word) != known.end();
+        if (!there || (!rest.empty() && word != PACE_EVENT))
+            return "there is no event `" + text + "`";
+        if (word != PACE_EVENT || !has_levels())
+            return "";
+        char *end = nullptr;
+        rate = strtod(rest.c_str(), &end);
+        if (rest.empty() || *end || !(rate > 0) || !std::isfinite(rate))
+            return "`" + text + "` needs a number of frames per second: `" + PACE_EVENT + " 20`";
+        return "";
+    }
+    void ignore(const std::string &event)
+    {
+        const Locked here(lock);
+        ignored[event]++;
+    }
+
+    // -- workers -----------------------------------------------------------------------------------
+    // The rounds of a worker: those of each stay in its state.
+    void stays_of(Worker &worker)
+    {
+        for (;;) {
+            worker.stirred.wait([&] { return !worker.parked || over || run.stopping; });
+            if (worker.parked || run.stopping)
+                return;
+            worker.began = now();
+            worker.work();
+            worker.parked = true;
+            wake();
+        }
+    }
+
+    // -- its thread --------------------------------------------------------------------------------
+    // False where there is no thread for it.
+    bool start()
+    {
+        started = pthread_create(&thread, nullptr, thread_of, this) == 0;
+        return started;
+    }
+    void join()
+    {
+        if (started)
+            pthread_join(thread, nullptr);
+    }
+
+    // One app for each name, with what it did in all states: once everything is over.
+    static void total()
+    {
+        std::map<std::string, App *> known;
+        std::vector<App *> apps;
+        for (App *app : App::all) {
+            App *&first = known[app->name];
+            if (first)
+                first->add(*app);
+            else
+                apps.push_back(first = app);
+        }
+        App::all = apps;
+        Task::all.clear();
+        for (const App *app : apps)
+            Task::all.insert(Task::all.end(), app->tasks.begin(), app->tasks.end());
+    }
+
+private:
+    static void *thread_of(void *given)
+    {
+        Control &control = *static_cast<Control *>(given);
+        if (control.repeats)
+            control.repeat();
+        else
+            control.go_on();
+        control.over = true;
+        Run::stir();
+        return nullptr;
+    }
+    void wake()
+    {
+        news++;
+        changed.ring();
+    }
+    bool has_levels() const
+    {
+        return std::any_of(scenario.states.begin(), scenario.states.end(),
+                           [](const State *state) { return *state->level_of; });
+    }
+
+    void go_on()
+    {
+        State *state = initial;
+        enter(*state, nullptr);
+        Change change{};
+        while (next(*state, change) && drained(change)) {
+            leave(*state);
+            changes.push_back(change);
+            state = change.target;
+            enter(*state, nullptr);
+            changes.back().entered = state->since;
+        }
+        leave(*state);
+    }
+    void repeat()
+    {
+        for (const Stay &wanted : script) {
+            State &state = *named(wanted.state->name);
+            if (!stays.empty()) {
+                const ns at = now();
+                Change change{const_cast<State *>(stays.back().state), &state, "", at};
+                change.drained = at;
+                changes.push_back(change);
+            }
+            enter(state, &wanted);
+            const bool good = until_parked(state, nullptr);
+            leave(state);
+            if (!good)
+                return;
+        }
+    }
+
+    // Wait for the next change; false where there is nothing left to do.
+    bool next(State &state, Change &change)
+    {
+        while (!run.stopping) {
+            const int64_t seen = news;
+            const bool ending = run.ending(), parked = state.parked();
+            if (ending && parked)
+                return false;
+            const Transition *const timed = timer_of(state);
+            const ns at = now(), due = timed ? state.timer + timed->after : -1;
+            const bool asked = any_event() || (timed && at >= due);
+            if (asked && !ending && (parked || state.begun())) {
+                if (advanced(state, at, change)) {
+                    change.ready = std::max(change.asked, early);
+                    return true;
+                }
+                continue;
+            }
+            early = asked ? at : 0;
+            if (parked) {
+                if (raise_due())
+                    continue;
+                return false;  // the streams of all its apps have ended
+            }
+            const ns look = asked ? at + LOOK_AT_FRAMES : timed ? std::max(due, at) : -1;
+            changed.wait([&] { return news != seen || run.stopping || run.ending() != ending; },
+                         look);
+        }
+        return false;
+    }
+    bool any_event()
+    {
+        const Locked here(lock);
+        return !queue.empty();
+    }
+    const Transition *timer_of(const State &state) const
+    {
+        for (const Transition &one : scenario.transitions)
+            if (&one.source == &state && one.after >= 0)
+                return &one;
+        return nullptr;
+    }
+    // Of several levels that it may lead to, the fastest one, which comes first.
+    State *lead(const State &state, const std::string &event) const
+    {
+        for (const Transition &one : scenario.transitions)
+            if (&one.source == &state)
+                for (const char *each : one.events)
+                    if (event == each)
+                        return &one.target;
+        return nullptr;
+    }
+    // Let all events count that have come; false where they lead back to where it is, or nowhere.
+    bool advanced(State &state, ns time, Change &change)
+    {
+        State *at = &state;
+        std::string cause;
+        ns since = 0;
+        const Locked here(lock);
+        if (const Transition *const timed = timer_of(state)) {
+            const ns due = state.timer + timed->after;
+            if (time >= due && (queue.empty() || queue.front().when >= due)) {
+                at = paced(timed->target);
+                cause = "after";
+                since = due;
+            }
+        }
+        for (; !queue.empty(); queue.pop_front()) {
+            const Raised &event = queue.front();
+            pace = event.rate > 0 ? event.rate : pace;
+            State *const following =
+                event.rate > 0 && *at->level_of ? at : lead(*at, event.event);
+            if (!following) {
+                ignored[event.event]++;
+                continue;
+            }
+            at = paced(*following);
+            cause = event.event;
+            since = since ? since : event.when;
+        }
+        if (at == &state) {
+            if (!cause.empty())  // there and back again: its time begins anew
+                state.timer = time;
+            return false;
+        }
+        change = {&state, at, cause, std::max(since, state.since)};
+        return true;
+    }
+    // The slowest level of a state that is fast enough; the fastest one where none is, or no rate
+    // was asked for.
+    State *paced(State &state) const
+    {
+        if (!*state.level_of)
+            return &state;
+        State *fastest = nullptr, *found = nullptr;
+        for (State *level : scenario.states) {
+            if (strcmp(level->level_of, state.level_of))
+                continue;
+            fastest = fastest ? fastest : level;
+            if (pace >= 0 && level->rate >= pace && (!found || level->rate < found->rate))
+                found = level;
+        }
+        return found ? found : fastest;
+    }
+
+    // No new frames, and wait for those that have begun. False where the program ends instead.
+    bool drained(Change &change)
+    {
+        change.stopped = change.ended = now();
+        for (App *app : change.source->apps)
+            app->drain();
+        Run::stir();
+        const bool good = until_parked(*change.source, change.target);
+        change.drained = now();
+        for (const App *app : change.source->apps)
+            change.ended = std::max(change.ended, app->last_end);
+        return good && !run.ending();
+    }
+    bool until_parked(const State &state, const State *target)
+    {
+        const ns begin = now();
+        while (!state.parked()) {
+            const int64_t seen = news;
+            if (run.stopping)
+                return false;
+            const ns patience = now() + static_cast<ns>(PATIENCE_OF_CHANGE * 1e9);
+            changed.wait([&] { return news != seen || state.parked() || run.stopping; }, patience);
+            if (target && !state.parked() && double(now() - begin) > PATIENCE_OF_CHANGE * 1e9)
+                run.say(std::string("the change from ") + state.name + " to " + target->name +
+                        " waits; " + who_waits());
+        }
+        return !run.stopping;
+    }
+
+    // Its apps begin anew; `given` are their frames, where these are known.
+    void enter(State &state, const Stay *given)
+    {
+        const ns time = now();
+        stays.push_back({&state, {}});
+        for (const Channels &channels : state.channels)
+            begin_anew(channels, given, time);
+        state.entered++;
+        state.since = state.timer = time;
+        if (run.ending())  // it may have been ended before the apps of this state were ready
+            for (App *app : state.apps)
+                app->drain();
+        if (run.stopping)
+            for (App *app : state.apps)
+                app->until = 0;
+        for (Worker *worker : state.workers) {
+            worker->parked = false;
+            worker->stirred.ring();
+        }
+    }
+    // An app goes on where it was in the state in which it last ran.
+    void begin_anew(const Channels &channels, const Stay *given, ns time)
+    {
+        App &app = channels.app;
+        const bool is_over = ended.count(app.name);
+        const int64_t had = had_before[app.name];
+        int64_t most = frames < 0 ? FOREVER : std::max<int64_t>(0, frames - had);
+        if (given)
+            most = given->of(app.name);
+        App *const before = last[app.name];
+        std::vector<Saved> saved;
+        if (before && !is_over)
+            saved = what_lies(*before);
+        app.enter(is_over ? 0 : most, time);
+        app.exhausted = is_over;
+        if (before && !is_over)
+            put_back(channels, saved);
+        for (Task *task : app.tasks) {
+            task->before = fired[task->name];
+            task->code.enter(app);
+        }
+        last[app.name] = &app;
+        now_of[app.name] = &app;
+        app.running = true;
+    }
+
+    // Tokens of a channel, with a byte each for one that is missing.
+    struct Saved {
+        const char *key;
+        int64_t tokens;
+        std::vector<char> bytes;
+        std::vector<uint8_t> missing;
+    };
+    std::vector<Saved> what_lies(const App &app) const
+    {
+        std::vector<Saved> found;
+        for (const Kept &kept : channels_of(app).kept) {
+            Saved one{kept.key, kept.tokens, {}, std::vector<uint8_t>(kept.tokens)};
+            one.bytes.resize(kept.tokens * kept.place.bytes());
+            kept.place.save(kept.tokens, one.bytes.data(), one.missing.data());
+            found.push_back(std::move(one));
+        }
+        return found;
+    }
+    static void put_back(const Channels &channels, const std::vector<Saved> &saved)
+    {
+        for (Place *place : channels.places)
+            place->clear();
+        for (const Kept &kept : channels.kept)
+            for (const Saved &one : saved)
+                if (!strcmp(kept.key, one.key))
+                    kept.place.load(one.tokens, one.bytes.data(), one.missing.data());
+    }
+    const Channels &channels_of(const App &app) const
+    {
+        for (const State *state : scenario.states)
+            for (const Channels &channels : state->channels)
+                if (&channels.app == &app)
+                    return channels;
+        abort();
+    }
+
+    // Count what was done since the apps began anew.
+    void leave(State &state)
+    {
+        state.spent += now() - state.since;
+        const bool by_change = !changes.empty() && changes.back().target == &state;
+        for (App *app : state.apps) {
+            const int64_t done = app->done();
+            stays.back().frames.emplace_back(app->name, done);
+            now_of[app->name] = nullptr;
+            had_before[app->name] += done;
+            app->running = false;
+            if (app->exhausted)
+                ended.insert(app->name);
+            for (const Task *task : app->tasks)
+                fired[task->name] += done * task->firings;
+            if (by_change)
+                changes.back().first = std::max(changes.back().first, app->first_of_stay.load());
+        }
+    }
+};
+
+}  // namespace flow
