@@ -1,4 +1,4 @@
-"""What `flowc map` makes of inference engines and precisions: four questions, a command for each.
+"""What `flowc map` makes of inference engines and precisions: six questions, a command for each.
 
     engines.py twins      frames/s of examples/twins with `precision any`, over the same text in 32
                           bits; both mapped here, programs in turns
@@ -6,7 +6,12 @@
                           the best of both; a file in 8 bits over ONNX Runtime; with `precision any`
                           over ONNX Runtime in 32 bits. Chosen by one measurement, judged by others:
                           CPU time of a thread, in turns
-    engines.py searches   how many configurations `map` runs with engines, over none
+    engines.py searches [twins mobilenet ...]   how many configurations `map` runs with engines, over
+                          none; of some texts alone
+    engines.py best [mobilenet ...]   whether the engine and precision that are chosen for a network
+                          are those of its fastest program: all of them, in turn on two cores and on
+                          two threads
+    engines.py pairs      both apps of examples/twins in bf16 on a core each, over each of them alone
     engines.py figures    the signal-to-noise ratio that is stated, of 32 inputs, beside those of
                           later inputs from the same source, of a trained network (examples/digits)
 
@@ -50,7 +55,13 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 FRAMES, ROUNDS, BUDGET = 250, 6, 15
 NAMES = ("mobilenet", "squeezenet", "resnet18", "light_shufflenet", "light_inception_v1")
 OPENVINO = engine_of("openvino")
-DB, LOOSE_DB = 20, 10
+DB, LOOSE_DB, ANY_DB = 20, 10, 1
+#: Networks of `best`, the frames of a run, and what is tried.
+SEVEN = (*NAMES, "googlenet", "unet")
+FEW = 60
+RUNS = {"fp32": ENGINES, "bf16": (OPENVINO,), "int8": ENGINES}
+SHAPES = {"in turn": "cpu[0], cpu[1]", "two threads": "cpu[0] threads 2"}
+APPS = ("Left", "Right")
 SAMPLES, JUDGMENTS = 16, 3
 
 
@@ -79,18 +90,11 @@ def twins() -> None:
 
 def _program(folder: Path, name: str, text: str) -> Callable[[], float]:
     """Seconds of the program of a text, mapped here."""
-    path, report = folder / f"{name}.flow", folder / f"{name}.json"
+    path = folder / f"{name}.flow"
     path.write_text(text)
     said = flowc("map", path, "--budget", str(BUDGET))
     print("\n".join(line for line in said.splitlines() if "recognize: " in line))
-    flowc("build", path, "-o", folder / name)
-    words = ("--frames", str(FRAMES), "--quiet", "--report", str(report))
-
-    def run() -> float:
-        execute(sys.executable, folder / name / "main.py", *words)
-        return max(float(app["seconds"]) for app in json.loads(report.read_text())["apps"].values())
-
-    return run
+    return _built(folder, name, FRAMES)
 
 
 # -- single networks -------------------------------------------------------------------------------
@@ -149,21 +153,21 @@ def _on(system: System, task: str, other: OtherEngine) -> Network:
 
 
 # -- searches --------------------------------------------------------------------------------------
-def searches() -> None:
+def searches(*some: str) -> None:
     """Examples with and without engines."""
     rows = [["text", "configurations run: on ONNX Runtime", "with engines", "over", "aim"]]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copy_example(folder)
-        texts = [folder / "twins.flow"]
+        texts = {"twins": folder / "twins.flow"}
         for network, path in structures.write(folder, NAMES[:3]).items():
-            texts.append(write_app(folder / network, path))
-        for text in texts:
+            texts[network] = write_app(folder / network, path)
+        for label in some or texts:
+            text = texts[label]
             words = text.read_text()
             wish = f"precision any within {DB} dB }}\n"
             text.write_text(re.sub(r"^(network .*)\}\n", rf"\1 {wish}", words, flags=re.M))
             alone, both = _tried(text, ENGINES[:1]), _tried(text, ENGINES)
-            label = "twins" if text.parent == folder else text.parent.name
             aim = verdict(both / alone, most=1.5)
             rows.append([label, str(alone), str(both), f"{both / alone:.2f}", aim])
     print(table(rows))
@@ -176,6 +180,104 @@ def _tried(text: Path, engines: Sequence[object]) -> int:
     with mock.patch.object(engine_times, "ENGINES", engines):
         answer = find_mapping(text, budget=BUDGET)
     return sum(c.runs > 0 for c in answer.mapping.contestants)
+
+
+# -- best ------------------------------------------------------------------------------------------
+def best(*some: str) -> None:
+    """Network by network, programs in all engines and precisions."""
+    others = Others()
+    rows = [["network", "chosen", "its best program, over the best of all", "best of all", "aim"]]
+    with tempfile.TemporaryDirectory() as name:
+        for network, path in structures.write(Path(name), some or SEVEN).items():
+            calls = _programs(Path(name) / network, path)
+            seconds = {side: median(each) for side, each in alternate(calls, JUDGMENTS).items()}
+            chosen = _chosen(Path(name) / network / "app.flow")
+            own = min(each for side, each in seconds.items() if side.startswith(chosen))
+            fastest = min(seconds, key=lambda side: seconds[side])
+            part = seconds[fastest] / own
+            rows.append([network, chosen, f"{part:.2f}", fastest, verdict(part, least=0.95)])
+    print(f"{machine()}, OpenVINO {OPENVINO.version}; {others.text()}\n\n{table(rows)}")
+
+
+def _programs(folder: Path, network: Path) -> dict[str, Callable[[], float]]:
+    """Seconds of programs around a network in all engines, precisions and shapes."""
+    text = write_app(folder, network)
+    (image,) = read_network(network, {}, 1).inputs
+    samples = np.random.default_rng(1).standard_normal((SAMPLES, *image.shape), np.float32)
+    np.save(folder / "samples.npy", samples)
+    wish = f'{{ calibrate "samples.npy"   precision any within {ANY_DB} dB   '
+    words = text.read_text().replace(f'from "{network}" {{', f'from "{network}" {wish}')
+    text.write_text(words)
+    calls: dict[str, Callable[[], float]] = {}
+    for precision, engines in RUNS.items():
+        for engine in engines:
+            for shape, place in SHAPES.items():
+                side = f"{precision} on {engine.title}, {shape}"
+                stem = f"{engine.name}-{precision}-{len(calls)}"
+                pin = f"{place} engine {engine.name} precision {precision}"
+                (folder / f"{stem}.flow").write_text(
+                    f"{words}mapping on host {{ One.frames -> cpu[0]   One.net -> {pin}"
+                    "   One.largest -> cpu[0] }\n"
+                )
+                calls[side] = _built(folder, stem, FEW)
+    return calls
+
+
+def _chosen(text: Path) -> str:
+    """The precision and the engine that `map` chooses for the network of a text."""
+    valid = prepare(text).require()
+    profile, _ = measure(valid)
+    found = engine_times.fastest_engines(valid, profile, {}, runs=True)
+    (other,) = found.chosen.values() or (OtherEngine("", ""),)
+    engine = OPENVINO if other.engine else ENGINES[0]
+    return f"{other.precision or 'fp32'} on {engine.title}"
+
+
+# -- pairs -----------------------------------------------------------------------------------------
+def pairs() -> None:
+    """Two apps, and each of them alone."""
+    others = Others()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_example(folder)
+        words = (folder / "twins.flow").read_text().replace("batch 1 }", "batch 1 precision bf16 }")
+        both = words + "".join(_on_a_core(app, core) for core, app in enumerate(APPS))
+        (folder / "both.flow").write_text(both)
+        for core, app in enumerate(APPS):
+            (rival,) = set(APPS) - {app}
+            alone = re.sub(rf"^app {rival} \{{.*?^\}}\n", "", words, flags=re.M | re.S)
+            (folder / f"{app}.flow").write_text(alone + _on_a_core(app, core))
+        calls = {stem: _built(folder, stem, FRAMES) for stem in (*APPS, "both")}
+        seconds = alternate(calls, ROUNDS)
+    rates = {side: [FRAMES / s for s in each] for side, each in seconds.items()}
+    rates["both"] = [2 * rate for rate in rates["both"]]
+    share = ratio(
+        rates["both"], [sum(each) for each in zip(*(rates[a] for a in APPS), strict=True)]
+    )
+    print(f"{machine()}, OpenVINO {OPENVINO.version}; {others.text()}")
+    print("frames/s: " + ", ".join(f"{side} {median(each):.0f}" for side, each in rates.items()))
+    print(f"both over the sum: {share.text()}: {verdict(share.median, least=0.9)}")
+
+
+def _on_a_core(app: str, core: int) -> str:
+    """The pins of an app of the example, one mapping for each."""
+    tasks = ("camera", "prepare", "recognize", "top")
+    pins = "   ".join(f"{app}.{task} -> cpu[{core}]" for task in tasks)
+    return f"mapping on host {{ {pins} }}\n"
+
+
+def _built(folder: Path, stem: str, frames: int) -> Callable[[], float]:
+    """The seconds in which the program of a text ends that many frames: of all its apps, the
+    longest."""
+    report = folder / f"{stem}.json"
+    flowc("build", folder / f"{stem}.flow", "-o", folder / stem, "--no-measure")
+    words = ("--frames", str(frames), "--quiet", "--report", str(report))
+
+    def run() -> float:
+        execute(sys.executable, folder / stem / "main.py", *words)
+        return max(float(app["seconds"]) for app in json.loads(report.read_text())["apps"].values())
+
+    return run
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -204,10 +306,17 @@ def figures() -> None:
     print(f"largest difference {most:.1f} dB: {verdict(most, most=3.0, digits=1)}")
 
 
-COMMANDS = {"twins": twins, "networks": networks, "searches": searches, "figures": figures}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "best": best,
+    "pairs": pairs,
+    "twins": twins,
+    "networks": networks,
+    "searches": searches,
+    "figures": figures,
+}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         raise SystemExit(__doc__)
-    COMMANDS[sys.argv[1]]()
+    COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -7,6 +7,7 @@ document; everything else goes to standard error.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Annotated, NoReturn
@@ -14,27 +15,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from .. import __version__
-from ._common import Terminated, verb
-from ._formats import LateVerb, Verbs, completed
-from .analyze import analyze
-from .build import build, build_with_formats
-from .check import check
-from .doctor import doctor
-from .explain import explain
-from .export import export, export_with_formats
-from .fmt import fmt
-from .headers import headers
-from .import_ import import_, import_with_formats
-from .lsp import lsp
-from .map import map_
-from .mcp import mcp
-from .new import new
-from .profile import profile
-from .report import report
-from .run import run
-from .show import show
-from .test import test
-from .view import view
+from ._common import Terminated
+from ._verbs import Verb, Verbs
 
 app = typer.Typer(
     cls=Verbs,
@@ -46,30 +28,26 @@ app = typer.Typer(
 )
 
 # In the order in which `--help` lists them.
-app.command()(verb(new))
-app.command()(verb(check))
-app.command()(verb(analyze))
-app.command()(verb(show))
-app.command()(verb(profile))
-app.command("map")(verb(map_))
-app.command()(verb(build))
-app.command()(verb(run))
-app.command()(verb(report))
-app.command()(verb(view))
-app.command()(verb(test))
-app.command("import")(verb(completed(import_)))
-app.command()(verb(completed(export)))
-app.command()(verb(fmt))
-app.command()(verb(headers))
-app.command()(verb(lsp))
-app.command()(verb(mcp))
-app.command()(verb(doctor))
-app.command()(verb(explain))
-
-Verbs.late = {
-    "build": LateVerb(lambda: verb(build_with_formats()), frozenset({"--target", "-h", "--help"})),
-    "import": LateVerb(lambda: verb(import_with_formats())),
-    "export": LateVerb(lambda: verb(export_with_formats())),
+Verbs.verbs = {
+    "new": Verb("new", "new"),
+    "check": Verb("check", "check"),
+    "analyze": Verb("analyze", "analyze"),
+    "show": Verb("show", "show"),
+    "profile": Verb("profile", "profile"),
+    "map": Verb("map", "map_"),
+    "build": Verb("build", "build", "build_with_formats", frozenset({"--target", "-h", "--help"})),
+    "run": Verb("run", "run"),
+    "report": Verb("report", "report"),
+    "view": Verb("view", "view"),
+    "test": Verb("test", "test"),
+    "import": Verb("import_", "import_", "import_with_formats"),
+    "export": Verb("export", "export", "export_with_formats"),
+    "fmt": Verb("fmt", "fmt"),
+    "headers": Verb("headers", "headers"),
+    "lsp": Verb("lsp", "lsp"),
+    "mcp": Verb("mcp", "mcp"),
+    "doctor": Verb("doctor", "doctor"),
+    "explain": Verb("explain", "explain"),
 }
 
 
@@ -84,7 +62,10 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed it
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    app()
+    try:
+        app()
+    finally:
+        gc.freeze()  # the last collection of garbage need not visit all that is still in use
     sys.exit(0)
 
 

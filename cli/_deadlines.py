@@ -212,7 +212,7 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, candidates)}{said}"
     if outcome.proved:
-        return f"{said}: proved, no mapping{candidates} that keeps all deadlines has less"
+        return f"{said}: proved, no mapping{candidates} that provably keeps all deadlines has less"
     if outcome.gap is not None:
         return (
             said + f": at most {outcome.gap:.3%} above the least possible"
@@ -227,7 +227,7 @@ def _cores(cores: FewestCores, candidates: str) -> str:
     about = "on so many, " if cores.most is None else ""
     if cores.count == 1:
         return f"{said}; {about}"
-    aim = "keeps all deadlines" if cores.most is None else "has so little utilization"
+    aim = "provably keeps all deadlines" if cores.most is None else "has so little utilization"
     if cores.proved:
         return f"{said}: proved, no mapping{candidates} {aim} on fewer; {about}"
     return f"{said}: none was found that {aim} on fewer; {about}"

@@ -1,21 +1,17 @@
 """What installed formats of other tools add to verbs: options, choices and words of help.
 
-They are read when such a verb is called, not before: looking for them takes longer than loading all
-verbs.
+`_verbs.py` asks for them when such a verb is called.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from ..interop.registry import Option
@@ -26,39 +22,6 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 #: An option with the words that say what it is for.
 Described = tuple["Option", str]
-
-
-@dataclass(frozen=True, slots=True)
-class LateVerb:
-    """A verb that `complete` completes when it is called with one of these `words` (None: always)
-    on its command line."""
-
-    complete: Callable[[], Callable[..., None]]
-    words: frozenset[str] | None = None
-
-    def needed_by(self, line: Iterable[str]) -> bool:
-        """Does this command line need the complete verb?"""
-        return self.words is None or any(word.partition("=")[0] in self.words for word in line)
-
-
-class Verbs(TyperGroup):
-    """Verbs, some of which are completed when they are called."""
-
-    #: By the names of verbs.
-    late: Mapping[str, LateVerb] = {}
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        from ..model.diagnostic import Errors
-
-        name, command, rest = super().resolve_command(ctx, args)
-        late = None if name is None else self.late.get(name)
-        if name is not None and late is not None and late.needed_by(rest):
-            # The verb itself reports formats that cannot be loaded.
-            with contextlib.suppress(Errors):
-                alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                alone.command(name)(late.complete())
-                command = typer.main.get_command(alone)
-        return name, command, rest
 
 
 def completed(

@@ -36,35 +36,46 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
     it counts these.
     """
     mapping = mapped.mapping
-    reasons: list[str] = []
-    if mapped.states is not None:
-        found = [states_table(mapped.states)]
-        if explain:
-            reasons = [_state_explained(mapped.states, name) for name in mapped.states.joints]
-            reasons += [_folded(mapping.why)] if mapping.why else []
-    elif isinstance(mapped.valid, ValidScenario):
-        found = [_places(mapping)]
-        if explain:
-            reasons = [_folded(mapping.why)] if mapping.why else []
-    elif mapped.joint is not None:
-        found = [joint_table(mapped.joint)]
-        if explain:
-            reasons = [_folded([*explanation(mapped.joint), *mapping.why])]
-    else:
-        found = [table(mapping, evaluations)]
-        if explain:
-            reasons = [_folded(mapping.why)]
-    if explain:
-        for task, why in in_one_piece(mapped.valid.system.apps).items():
-            reasons.append(folded(f"{task} stays whole, on a CPU: it has {why}", 2))
+    found = [_found(mapped, evaluations)]
     if mapped.lists:
         found.append(f"\n{_lists(mapped.lists)}")
     if mapping.memory is not None:
         found.append(_planned(mapping.memory))
     if mapped.evidence is None and not isinstance(mapped.valid, ValidScenario):
         found += in_8_bits(mapped.valid.losses)
-    found += [] if explain else [folded(words, 2) for words in mapped.engines]
-    return "\n".join([*found, *("\n" + reason for reason in reasons)])
+    if explain:
+        found += ["\n" + reason for reason in _reasons(mapped)]
+    else:
+        found += [folded(words, 2) for words in mapped.engines]
+    return "\n".join(found)
+
+
+def _found(mapped: Answer, evaluations: int | None) -> str:
+    """The table of the mapping itself."""
+    if mapped.states is not None:
+        return states_table(mapped.states)
+    if isinstance(mapped.valid, ValidScenario):
+        return _places(mapped.mapping)
+    if mapped.joint is not None:
+        return joint_table(mapped.joint)
+    return table(mapped.mapping, evaluations)
+
+
+def _reasons(mapped: Answer) -> list[str]:
+    """Why the mapping is as it is."""
+    why = mapped.mapping.why
+    if mapped.states is not None:
+        reasons = [_state_explained(mapped.states, name) for name in mapped.states.joints]
+        reasons += [_folded(why)] if why else []
+    elif isinstance(mapped.valid, ValidScenario):
+        reasons = [_folded(why)] if why else []
+    elif mapped.joint is not None:
+        reasons = [_folded([*explanation(mapped.joint), *why])]
+    else:
+        reasons = [_folded(why)]
+    for task, whole in in_one_piece(mapped.valid.system.apps).items():
+        reasons.append(folded(f"{task} stays whole, on a CPU: it has {whole}", 2))
+    return reasons
 
 
 def _state_explained(states: States, name: str) -> str:

@@ -84,7 +84,8 @@ def _app_as_data(app: Application, verdicts: AppVerdicts) -> dict[str, Any]:
 
 def _on_accelerators(checked: Checked) -> tuple[OnAccelerator, ...]:
     """What the platform's accelerators can run that do not take all layers."""
-    if not checked.ok or checked.staged is None:
+    networks = any(task.network for app in checked.system.apps for task in app.tasks)
+    if not checked.ok or checked.staged is None or not networks:
         return ()
     from ..driver.build.accelerators import accelerator_reports
 

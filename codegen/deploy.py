@@ -231,13 +231,14 @@ class _Build:
             tasks = [t for t in app.tasks if only is None or t.name in only]
             if tasks:
                 sizes = batches(app)
+                lists = any(task.list_ports for task in app.tasks)
                 for task in tasks:
                     firings = self.repetition[app.name][task.name]
-                    site = self._site(task, made, sizes[task.name])
+                    site = self._site(task, made, sizes[task.name], lists)
                     made.tasks[task.name] = _deployed(task, site, firings)
         return made
 
-    def _site(self, task: Task, made: _Tasks, batch: int) -> CodeSite:
+    def _site(self, task: Task, made: _Tasks, batch: int, lists: bool) -> CodeSite:
         place = self.placement[task.name]
         kind = self.platform.pool_of(place.processors[0]).kind
         if task.network is not None and kind == "cpu":
@@ -251,6 +252,7 @@ class _Build:
             self.alone,
             batch,
             self.arenas.get(task.name),
+            lists,
         )
 
     def channel(self, app: Application, channel: Channel, needed: int) -> DeployedChannel:

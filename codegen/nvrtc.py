@@ -94,6 +94,9 @@ def _loaded() -> Iterator[ctypes.CDLL]:
         names.append(system)
     for name in names:
         try:
+            # some wheels do not find a part of theirs by themselves
+            for part in sorted(Path(name).parent.glob("libnvrtc-builtins.so.*")):
+                ctypes.CDLL(str(part))
             yield ctypes.CDLL(name)
         except OSError:
             continue

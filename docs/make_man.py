@@ -12,6 +12,7 @@ from pathlib import Path
 
 import flowc
 from flowc.cli import app
+from flowc.cli._verbs import Verbs
 
 
 def main(folder: Path) -> None:
@@ -19,11 +20,10 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     program = str(Path(sys.executable).with_name("flowc"))
     pages = {"": app.info.help or ""}
-    for command in app.registered_commands:
-        if command.callback is not None:
-            pages[command.name or command.callback.__name__] = command.callback.__doc__ or ""
-    for verb, text in pages.items():
-        name = f"flowc-{verb}" if verb else "flowc"
+    for name, verb in Verbs.verbs.items():
+        pages[name] = verb.load().__doc__ or ""
+    for word, text in pages.items():
+        name = f"flowc-{word}" if word else "flowc"
         words = [
             "help2man",
             "--no-info",
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
             "--version-string",
             flowc.__version__,
         ]
-        called = f"{program} {verb}".strip()
+        called = f"{program} {word}".strip()
         page = subprocess.run([*words, called], check=True, capture_output=True, text=True).stdout
         (folder / f"{name}.1").write_text(page)
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from lark import Token
-
 from ..model.diagnostic import did_you_mean
 from .evaluate import UNITS
+from .tokens import Token
 
 #: The words that start an item of a block, for "did you mean".
 ITEMS = {

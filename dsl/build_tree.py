@@ -8,10 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from lark import Token
-
 from ..model.span import Span
 from . import syntax as s
+from .tokens import Token
 
 #: Limits of the digits and powers of ten of a number in a text, to bound time and memory.
 LONGEST_NUMBER = 40

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise, takewhile
 
-from lark import Token
-
 from ..model.diagnostic import Errors
 from ..model.span import Span
 from . import syntax as s
 from .parse import Parser, tokens_and_comments
+from .tokens import Token
 
 INDENT = "    "
 BETWEEN_ITEMS = "   "

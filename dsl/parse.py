@@ -6,28 +6,19 @@ faults of the others in the user's words. Names are not looked up here.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any
-
-import lark
-from lark import Lark, Token
-from lark.exceptions import UnexpectedToken
-from lark.lark import PostLex
 
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
-from ..model.files import own_cache
 from ..model.span import Span
 from .advice import Advice, SyntaxFault, advise, named
 from .build_tree import TooDeep, TreeBuilder
+from .grammar import COMMENTS, flow_grammar
 from .syntax import Declaration, Specification
 from .table import Table, Unfit, ending
+from .tokens import Token
 
 OPENERS = {
     "USE",
@@ -100,70 +91,10 @@ _BLOCKS = {
 }
 
 
-_COMMENTS = ("COMMENT", "DOC")
-
-
-class _Unruled(PostLex):
-    """Tokens that no rule of the grammar takes, which lark would leave out otherwise."""
-
-    always_accept = (*_COMMENTS, "BAD")
-
-    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """All of them."""
-        return stream
-
-
-class _Nameless(str):
-    """The path of a file, hidden from lark's cache key, which includes the text of its options."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return ""
-
-
-@cache
-def _grammar() -> Lark:
-    """Compiled once and cached for later processes: compiling takes longer than reading most texts.
-
-    lark compares the grammar, its options and the versions of lark and Python with the cached ones,
-    and compiles again if they differ: a file that is broken or cannot be written costs only time.
-    """
-    options: dict[str, Any] = {
-        "parser": "lalr",
-        "lexer": "basic",
-        "postlex": _Unruled(),
-        "maybe_placeholders": True,
-    }
-    place = _kept()
-    if place is None or place.is_file():
-        cached = False if place is None else _Nameless(place)
-        return Lark.open("grammar.lark", rel_to=__file__, cache=cached, **options)
-    draft = place.with_name(f"{place.name}.{os.getpid()}")  # no process reads a partial file
-    compiled = Lark.open("grammar.lark", rel_to=__file__, cache=_Nameless(draft), **options)
-    try:
-        draft.replace(place)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-    return compiled
-
-
-def _kept() -> Path | None:
-    """The cache of the compiled grammar; None without one.
-
-    The file is unpickled, so any process that can write it can run code.
-    """
-    folder = own_cache()
-    if folder is None:
-        return None
-    return folder / f"grammar-{lark.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
-
-
 @cache
 def keywords() -> frozenset[str]:
     """All keywords, taken from the grammar."""
-    return frozenset(_words(_grammar().terminals))
+    return frozenset(flow_grammar().keywords)
 
 
 @cache
@@ -171,37 +102,15 @@ def soft_keywords() -> frozenset[str]:
     """The keywords that may be names of instances: they have a meaning only where no name is
     possible.
     """
-    terminals = {rule.expansion[0].name for rule in _grammar().rules if rule.origin.name == "_soft"}
-    return frozenset(_words(t for t in _grammar().terminals if t.name in terminals))
-
-
-def _words(terminals: Iterable[Any]) -> Iterator[str]:
-    """The keywords among the terminals."""
-    for terminal in terminals:
-        words = terminal.pattern.value.removesuffix(r"\b").strip("()").split("|")
-        if all(w.isalpha() and w.islower() for w in words):
-            yield from words
+    return frozenset(flow_grammar().soft_keywords)
 
 
 @cache
 def _scanner() -> tuple[re.Pattern[str], Mapping[str, str]]:
     """A pattern for blanks and comments with the token behind them, and the keyword terminals,
     which it matches as names.
-
-    lark's lexer has the same pattern, but matches blanks as tokens of their own, and names twice.
     """
-    terminals, ignored = _grammar().lexer_conf.terminals, _grammar().lexer_conf.ignore
-    left_out = [t for t in terminals if t.name in ignored]
-    words = {
-        t.pattern.value: t.name
-        for t in terminals
-        if t.pattern.type == "str" and t.pattern.value.isalpha()
-    }
-    rest = [t for t in terminals if t.name not in (*ignored, *words.values())]
-    rest.sort(key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
-    blanks = "|".join(t.pattern.to_regexp() for t in left_out)
-    tokens = "|".join(f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in rest)
-    return re.compile(rf"(?:{blanks})*+(?:{tokens}|(?P<END>\Z))"), words
+    return re.compile(flow_grammar().pattern), flow_grammar().words
 
 
 def tokens_and_comments(text: str) -> list[Token]:
@@ -234,15 +143,11 @@ def expected_behind(text: str) -> tuple[list[Token], frozenset[str]]:
     """The tokens of the declaration in which a text ends, and the terminals that may follow; none
     after an error.
     """
-    tokens = [t for t in tokens_and_comments(text) if t.type not in _COMMENTS]
+    tokens = [t for t in tokens_and_comments(text) if t.type not in COMMENTS]
     chunk = next(iter([*_declarations(tokens)][-1:]), [])
-    parser = _grammar().parse_interactive()
-    try:
-        for token in chunk:
-            parser.feed_token(token)
-    except UnexpectedToken:
-        return chunk, frozenset()
-    return chunk, _accepted(parser)
+    grammar = flow_grammar()
+    fitting, behind = grammar.walk(t.type for t in chunk)
+    return chunk, grammar.accepted(behind) if fitting == len(chunk) else frozenset()
 
 
 #: Recently parsed declarations, oldest first, and their maximum number.
@@ -255,7 +160,7 @@ class Parser:
 
     def __init__(self) -> None:
         self._builder = TreeBuilder()
-        self._table = Table(_grammar(), self._builder.nodes)
+        self._table = Table(flow_grammar(), self._builder.nodes)
 
     def parse(self, path: str, text: str) -> tuple[Specification, list[Diagnostic]]:
         """Parse one file. `path` is what spans and messages show."""
@@ -268,7 +173,7 @@ class Parser:
             declarations: list[Declaration] = []
             faults: list[Diagnostic] = []
             poisoned: set[str] = set()
-            for chunk in _declarations([t for t in tokens if t.type not in _COMMENTS]):
+            for chunk in _declarations([t for t in tokens if t.type not in COMMENTS]):
                 result = self._parsed(path, chunk, text)
                 if isinstance(result, Diagnostic):
                     faults.append(result)
@@ -305,11 +210,9 @@ class Parser:
             span = self._builder.token_span(chunk[0])
             return Diagnostic("F105", "this is nested too deeply", span, help="name parts of it")
         if isinstance(result, Unfit):
-            parser = _grammar().parse_interactive()
-            with suppress(UnexpectedToken):
-                for token in (*chunk, ending(chunk)):
-                    parser.feed_token(token)
-            return self._explain(chunk, result.position, _accepted(parser))
+            grammar = flow_grammar()
+            _, behind = grammar.walk(t.type for t in (*chunk, ending(chunk)))
+            return self._explain(chunk, result.position, grammar.accepted(behind))
         return result
 
     # -- faults in the user's words ----------------------------------------------------------------
@@ -400,11 +303,6 @@ class Parser:
         return Diagnostic(
             "F001", f"`{text}` starts no declaration", span, notes=notes, help=help_text
         )
-
-
-def _accepted(parser: Any) -> frozenset[str]:
-    """Terminals that may follow; lark does not type this."""
-    return frozenset(parser.accepts())
 
 
 def _declarations(tokens: list[Token]) -> Iterator[list[Token]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from lark import Token
 from lsprotocol import types as lsp
 
 from ..dsl.advice import ITEMS
@@ -24,6 +23,7 @@ from ..dsl.network_templates import ANY, PRECISIONS
 from ..dsl.parse import OPENING_WORDS, expected_behind, tokens_and_comments
 from ..dsl.task_code import LANGUAGES
 from ..dsl.template import beside
+from ..dsl.tokens import Token
 from ..model.platform import KINDS
 from ..model.span import Span
 from ..model.types import DTYPES

@@ -83,18 +83,22 @@ COMPILED = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".sh")
 MAIN = "main.cpp"
 _EVERYTHING = ((COMPILE, f"sh {COMPILE}", "gcc"), (BUILD, f"sh {BUILD}", "g++"))
 _ONLY_MAIN = ((BUILD, f"rm -f main.o && FLOWC_KEEP=1 sh {BUILD}", "g++"),)
-#: Where a program in C++ has the library of ONNX Runtime.
-ONNXRUNTIME = "lib/libonnxruntime.so.1"
-#: Gives it the one that the Python there has.
-_LINK = """
+#: Where a program in C++ has the library of ONNX Runtime, and those of OpenVINO.
+ONNXRUNTIME, OPENVINO = "lib/libonnxruntime.so.1", "lib/openvino"
+#: Gives it those that the Python there has.
+_LINK = f"""
 import glob, importlib.util, os
-found = importlib.util.find_spec("onnxruntime")
-for folder in found.submodule_search_locations if found else ():
-    for file in sorted(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so.*")))[:1]:
-        os.makedirs("lib", exist_ok=True)
-        if os.path.lexists("lib/libonnxruntime.so.1"):
-            os.unlink("lib/libonnxruntime.so.1")
-        os.symlink(file, "lib/libonnxruntime.so.1")
+for package, pattern, place in (
+    ("onnxruntime", "capi/libonnxruntime.so.*", "{ONNXRUNTIME}"),
+    ("openvino", "libs", "{OPENVINO}"),
+):
+    found = importlib.util.find_spec(package)
+    for folder in found.submodule_search_locations if found else ():
+        for file in sorted(glob.glob(os.path.join(folder, pattern)))[:1]:
+            os.makedirs("lib", exist_ok=True)
+            if os.path.lexists(place):
+                os.unlink(place)
+            os.symlink(file, place)
 """
 #: Files that programs create and all of them share there: plans are named after what they depend
 #: on.
@@ -178,7 +182,8 @@ def _is_made(directory: Path, path: Path) -> bool:
     native = (directory / BUILD).exists()
     if native and len(path.parts) == 1 and (path.suffix == ".so" or path.name == "main"):
         return True
-    return native and (path.suffix == ".o" or path.as_posix() == ONNXRUNTIME)
+    of_engine = path.as_posix() == ONNXRUNTIME or path.as_posix().startswith(f"{OPENVINO}/")
+    return native and (path.suffix == ".o" or of_engine)
 
 
 class Board:

@@ -371,7 +371,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F542": (
         "a precision that is left open is not chosen",
-        "`flowc map` chooses engines and precisions of networks where it can compare them: in Python programs on this machine, without a limit on memory. Elsewhere `precision any` is that of the file. This is a warning.",
+        "`flowc map` chooses engines and precisions of networks where it can compare them: on this machine, without a limit on memory. Elsewhere `precision any` is that of the file. This is a warning.",
     ),
     "F507": (
         "a network cannot be cut there",

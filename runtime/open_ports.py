@@ -476,20 +476,14 @@ class Ends:
         answers: List[Answer] = []
         while True:
             number = self._next()
-            if number is None:
-                return answers
-            left_out = number in self._left_out
-            if not left_out and not all(m and m[0][0] == number for m in self._made.values()):
+            if number is None or not self._is_over(number):
                 return answers
             self._answered += 1
             if self._most and self._numbers.popleft() == self._ends[0]:
                 self._ends.popleft()
             future = self._asked.popleft() if self._asked else None
-            frame = {}
-            for name, made in self._made.items():
-                if made and made[0][0] == number:
-                    frame[name] = made.popleft()[1]
-            if left_out:
+            frame = self._frame(number)
+            if number in self._left_out:
                 failure = self._left_out.pop(number)
                 if future is not None:
                     answers.append((future, self._skipped(failure)))
@@ -498,6 +492,20 @@ class Ends:
                     self._results[name].append(token)
             else:
                 answers.append((future, frame if len(frame) > 1 else next(iter(frame.values()))))
+
+    def _is_over(self, number: int) -> bool:
+        """Is the next result there at all outlets, or left out?"""
+        if number in self._left_out:
+            return True
+        return all(made and made[0][0] == number for made in self._made.values())
+
+    def _frame(self, number: int) -> Dict[str, Any]:
+        """Take what outlets have of the next result."""
+        frame = {}
+        for name, made in self._made.items():
+            if made and made[0][0] == number:
+                frame[name] = made.popleft()[1]
+        return frame
 
     def _skipped(self, failure: Optional[Failure]) -> Skipped:
         """What the answer to a frame that is left out raises."""

@@ -14,7 +14,7 @@ import platform
 import tempfile
 from contextlib import suppress
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -24,15 +24,16 @@ from .tokens import Port, TaskError
 
 #: Changes when other files are written.
 FORMAT = 1
-#: Inputs by name, with the shapes that they get.
-Shapes = Tuple[Tuple[str, Tuple[int, ...]], ...]
+#: Inputs by name, with the shapes that they get: numbers, and the least and the most of one.
+Shapes = Tuple[Tuple[str, Tuple[Union[int, Tuple[int, int]], ...]], ...]
 
 
 class OpenVino(Network):
     """Inference with OpenVINO; `file` to `threads` as in `Network`.
 
     `external` are files with weights, beside the network's. With `precision` bf16 it computes in 16
-    bits; a file in 8 bits needs no word.
+    bits; a file in 8 bits needs no word. With `lists` an inference has as many firings as there
+    are tokens, at most `batch`.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class OpenVino(Network):
         threads: int = 1,
         external: Sequence[str] = (),
         precision: str = "",
+        lists: bool = False,
     ) -> None:
         Network.__init__(self, file, inputs, outputs, batch, threads)
         self.external = external
+        self._lists = lists
         self._hint = "bf16" if precision == "bf16" else "f32"
         self._workers = 1
         self._engine = ""
@@ -64,9 +67,9 @@ class OpenVino(Network):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
         self._inputs, self._outputs = inputs, outputs
-        self._whole = [self._grouped(p) for p in outputs]
-        self._made = Outputs(self._wanted, self._whole, own=True)
-        shapes = tuple((n, self._grouped(p).shape) for n, p in zip(self._names, inputs))
+        whole = [self._grouped(p, self.batch) for p in outputs]
+        self._made = Outputs(self._wanted, whole, own=True)
+        shapes = tuple((n, self._shape(p)) for n, p in zip(self._names, inputs))
         files = (path,) + tuple(os.path.join(os.path.dirname(path), f) for f in self.external)
         folder = os.path.join(home, "engines")
         self._compiled = self._compiler(files, folder, shapes)
@@ -84,17 +87,31 @@ class OpenVino(Network):
     def _runs_in(self) -> str:
         return self._hint
 
-    def _grouped(self, port: Port) -> Port:
-        shape = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:]
+    def _grouped(self, port: Port, count: int) -> Port:
+        """The tensor of so many firings."""
+        shape = tuple(count * n for n in port.shape[:1]) + port.shape[1:]
         return Port(port.name, port.dtype.name, shape)
 
+    def _shape(self, port: Port) -> Tuple[Union[int, Tuple[int, int]], ...]:
+        whole = self._grouped(port, self.batch).shape
+        return ((port.shape[0], whole[0]),) + whole[1:] if self._lists else whole
+
     def _request(self, model: Any) -> Any:
-        """A request that has run once: the first inference takes longer."""
+        """A request that has run once with each number of firings: the first inference takes
+        longer."""
         request = model.create_infer_request()
-        ones = [np.ones(p.shape, p.dtype) for p in map(self._grouped, self._inputs)]
-        self._run(request, ones, self._made.arrays(), rehearsal=True)
+        for count in range(1, self.batch + 1) if self._lists else (self.batch,):
+            tensors = [self._grouped(p, count) for p in self._inputs]
+            ones = [np.ones(p.shape, p.dtype) for p in tensors]
+            self._run(request, ones, self._outputs_of(count), rehearsal=True)
         self._made.forget()
         return request
+
+    def _outputs_of(self, count: int) -> List[np.ndarray]:
+        if not self._lists:
+            return self._made.arrays()
+        tensors = [self._grouped(p, count) for p in self._outputs]
+        return [np.empty(p.shape, p.dtype) for p in tensors]
 
     def rehearsals(self) -> List[Rehearsal]:
         return []
@@ -103,7 +120,7 @@ class OpenVino(Network):
         return None
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int, options: Any = None) -> Any:
-        return tuple(self._inferred(inputs))
+        return tuple(self._inferred(inputs, 1))
 
     def fire_batch(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
         """Inputs and outputs have a leading axis of firings, as those of `Network`."""
@@ -111,15 +128,15 @@ class OpenVino(Network):
         joined = [
             a.reshape((count * p.shape[0],) + p.shape[1:]) for a, p in zip(inputs, self._inputs)
         ]
-        made = self._inferred(joined)
+        made = self._inferred(joined, count)
         return [a.reshape((count,) + p.shape) for a, p in zip(made, self._outputs)]
 
-    def _inferred(self, inputs: Sequence[np.ndarray]) -> List[np.ndarray]:
+    def _inferred(self, inputs: Sequence[np.ndarray], count: int) -> List[np.ndarray]:
         try:
             request = self._free.pop()
         except IndexError:
             request = self._request(self._compiled())
-        made = self._made.arrays()
+        made = self._outputs_of(count)
         self._run(request, inputs, made)
         self._free.append(request)
         return made
@@ -272,7 +289,7 @@ def _kept_or_compiled(
     model = _read(core, kept, settings, device)
     if model is None:
         source = core.read_model(file)
-        source.reshape({name: list(shape) for name, shape in shapes})
+        source.reshape({name: list(shape) for name, shape in shapes})  # a pair is a range
         model = core.compile_model(source, device, settings)
         _write(kept, model)
     return model

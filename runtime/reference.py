@@ -280,13 +280,8 @@ class Reference:
     def _taken(self, name: str, port: Port, firing: int) -> Optional[Any]:
         """What a firing takes through an input; None where a token is missing, NULL where it does
         not take place, ABSENT where a list around it was not written."""
-        waiting = self._tokens[name, port.name]
-        taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
-        if port.window:
-            seen = self._seen[name, port.name] + taken
-            taken = self._seen[name, port.name] = seen[-port.window :]
-        tokens = [token for token in taken if token is not None]
-        if len(tokens) < len(taken):
+        tokens = self._tokens_of(name, port, firing)
+        if any(token is None for token in tokens):
             return None
         there = [token for token in tokens if token is not NULL and token is not ABSENT]
         if tokens and all(token is ABSENT for token in tokens):
@@ -300,6 +295,15 @@ class Reference:
         if port.stacked:
             return np.asarray(tokens, port.dtype).reshape(port.block_shape(firing))
         return np.array(tokens[0], port.dtype)
+
+    def _tokens_of(self, name: str, port: Port, firing: int) -> List[Any]:
+        """The tokens that a firing takes through an input, with those that a window keeps."""
+        waiting = self._tokens[name, port.name]
+        taken, waiting[:] = waiting[: port.rate(firing)], waiting[port.rate(firing) :]
+        if port.window:
+            seen = self._seen[name, port.name] + taken
+            taken = self._seen[name, port.name] = seen[-port.window :]
+        return taken
 
     def _results(
         self,

@@ -14,7 +14,7 @@ import json
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -85,9 +85,7 @@ class Replay:
         for task in self._program.tasks:
             if isinstance(task.code, Outlet):
                 task.code.give = task.code.give or drop_token
-            if not task.is_source or not task.outputs or not is_recordable(task):
-                continue
-            if task.code.alternatives():
+            if not _can_be_fed(task):
                 continue
             tracks = [self._tracks.get("%s.%s" % (task.name, port.name)) for port in task.outputs]
             if None in tracks:
@@ -100,15 +98,18 @@ class Replay:
             if task.name not in made:
                 made[task.name] = Replayed(self._file, task, tracks)  # type: ignore[arg-type]
             made[task.name].replace(task)
-        fed = {id(task) for code in made.values() for task in code.tasks}
-        for app in self._program.apps:
-            sources = [t for t in app.tasks if id(t) in fed or t.code.finds_in is not None]
-            if not sources and self._program.control is None:
-                app.limit = self._file.decisions.begun.get(app.name, app.limit)
+        self._limit_others({id(task) for code in made.values() for task in code.tasks})
         if alone:
             names = listed(list(dict.fromkeys(alone)))
             self.notes.append("not in the recording, and executed: %s" % names)
         self._fed = set(made)
+
+    def _limit_others(self, fed: Set[int]) -> None:
+        """Apps that nothing feeds have as many frames as in the recording."""
+        for app in self._program.apps:
+            sources = [t for t in app.tasks if id(t) in fed or t.code.finds_in is not None]
+            if not sources and self._program.control is None:
+                app.limit = self._file.decisions.begun.get(app.name, app.limit)
 
     def _join_mailboxes(self) -> None:
         for task in self._program.tasks:
@@ -458,6 +459,13 @@ class _Compared:
             if n
         ]
         return text + (" (%s)" % ", ".join(more) if more else "")
+
+
+def _can_be_fed(task: Task) -> bool:
+    """Is it a source whose tokens can be in a recording, and that has no others to choose from?"""
+    if not task.is_source or not task.outputs or not is_recordable(task):
+        return False
+    return not task.code.alternatives()
 
 
 def _distance(recorded: np.ndarray, token: np.ndarray) -> float:

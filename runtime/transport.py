@@ -523,25 +523,9 @@ class Transport:
         order: int,
         body: Sequence[Any],
     ) -> None:
-        peer.heard += 1
-        peer.quiet = 0
-        if peer.ended is not None:
-            peer.ended = time.monotonic()
-        if order != peer.heard:
-            raise ValueError(
-                "message %d of part %s came as number %d" % (order, peer.name, peer.heard)
-            )
-        if not peer.said_hello and kind != HELLO:
-            raise ValueError("part %s has not said who it is" % peer.name)
-        if kind == TOKENS:
-            content = _joined(body)
-            for channel in self.incoming[where]:
-                channel.arrived(content, count)
-        elif kind in (HOLES, NULLS):
-            null = Absent if number else Null
-            missing = Hole(count) if kind == HOLES else null(count)
-            for channel in self.incoming[where]:
-                channel.arrived(missing, count)
+        _count(peer, kind, order)
+        if kind in (TOKENS, HOLES, NULLS):
+            self._arrived(kind, where, count, number, body)
         elif kind == CREDIT:
             self.outgoing[where].release(count)
         elif kind == STAMP and self.stamps is not None:
@@ -561,6 +545,18 @@ class Transport:
             self._hear_of_app(peer, kind, number, bytes(body[0].buffer))
         else:
             self._hear_of(peer, kind, number, body)
+
+    def _arrived(self, kind: int, where: int, count: int, number: int, body: Sequence[Any]) -> None:
+        """Tokens, or what stands for them, have come for a channel."""
+        content: Any
+        if kind == TOKENS:
+            content = _joined(body)
+        elif kind == HOLES:
+            content = Hole(count)
+        else:
+            content = Absent(count) if number else Null(count)
+        for channel in self.incoming[where]:
+            channel.arrived(content, count)
 
     def _hear_of_app(self, peer: Peer, kind: int, number: int, name: bytes, began: int = 0) -> None:
         """A frame has begun, or an app ends after so many."""
@@ -665,6 +661,18 @@ class Transport:
             "clocks": clocks,
             "refused": refused,
         }
+
+
+def _count(peer: Peer, kind: int, order: int) -> None:
+    """A message has come from a peer. Raises ValueError where one before it has not."""
+    peer.heard += 1
+    peer.quiet = 0
+    if peer.ended is not None:
+        peer.ended = time.monotonic()
+    if order != peer.heard:
+        raise ValueError("message %d of part %s came as number %d" % (order, peer.name, peer.heard))
+    if not peer.said_hello and kind != HELLO:
+        raise ValueError("part %s has not said who it is" % peer.name)
 
 
 def _joined(body: Sequence[Any]) -> Any:

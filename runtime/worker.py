@@ -207,64 +207,97 @@ class Worker(threading.Thread, Waiter):
             task.app.ended(iteration, time.perf_counter_ns())
 
     def _fire(self, task: Task, firing: int, group: int, iteration: int) -> None:
-        app, run = task.app, self.of_run
-        self._task, live = task, task.live
-        release = None
-        if not (task.inputs or live):
-            release = run.wait_for_release(self, task, firing)
-        first = firing == iteration * task.per_iteration
-        if first and task.opens:
-            app.begin(iteration)
+        self._task = task
+        release = self._released(task, firing, iteration)
         arrays = self._take(task, firing, group)
         missing = next((a for a in arrays if isinstance(a, Missing)), None)
         rows = _rows(task, arrays) if group > 1 else None
         if rows is not None:
-            return self._fire_rows(task, firing, iteration, rows)
-        if missing is not None and missing.expected:
-            return self._pass_over(task, firing, group, missing)
+            self._fire_rows(task, firing, iteration, rows)
+        elif missing is None:
+            self._execute(task, firing, group, iteration, arrays, release)
+        elif missing.expected:
+            self._pass_over(task, firing, group, missing)
+        else:
+            self._execute(task, firing, group, iteration, None, release)
+
+    def _released(self, task: Task, firing: int, iteration: int) -> Optional[int]:
+        """Wait for the release of a source, and begin its iteration; the time of the release."""
+        release = None
+        if not (task.inputs or task.live):
+            release = self.of_run.wait_for_release(self, task, firing)
+        if task.opens and firing == iteration * task.per_iteration:
+            task.app.begin(iteration)
+        return release
+
+    def _execute(
+        self,
+        task: Task,
+        firing: int,
+        group: int,
+        iteration: int,
+        arrays: Optional[List[Any]],
+        release: Optional[int],
+    ) -> None:
+        """Firings of a task that are one call. Without `arrays`, tokens are missing that the task
+        cannot do without: its holes are handed on."""
+        app, run = task.app, self.of_run
         if self.scheduling is not None:
             self.scheduling.admit(self, run)
-        first &= task.starts_frame
-        if first and not live:
+        starts = task.starts_frame and firing == iteration * task.per_iteration
+        if starts and not task.live:
             app.started(iteration, time.perf_counter_ns() if release is None else release)
         start = self.enter(task, firing)
         waits = _Waits(task, run.tracer is not None) if task.is_timed else None
         results: Sequence[Any]
         try:
-            if missing is not None:
+            if arrays is None:
                 task.skipped += group
                 results = self.holes(task, firing, group, iteration)
             else:
                 if task.fetches:
                     arrays = [on_host(array) for array in arrays]
                     start = time.perf_counter_ns()  # waiting for a device is no work
-                results = self.call(task, arrays, firing, group)
-                if run.played is not None:
-                    self._linger(task, start, run.played.factors)
-                if run.recorder is not None:
-                    seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
-                    run.recorder(task, firing, group, *seen)
-                if task.recorded is not None:
-                    task.recorded(firing, group, [on_host(r) for r in results])
+                results = self._called(task, arrays, firing, group, start)
         except (StopIteration, EndOfStream):
             app.end_at(iteration)
             raise EndOfStream from None
         except BaseException as error:
             results = self.failed(error, task, firing, group, iteration)
         finally:
-            if run.strayed:
-                run.end_stray(task, firing)
-            self.line[0] = 0
+            self._leave(task, firing)
         end = time.perf_counter_ns()
         if waits is not None:
             start = waits.over(start, end)
-        if live:
+        if task.live:
             release = task.arrival(end)
-            if first:
+            if starts:
                 app.started(iteration, release)
         if task.releases or task.paths:
             tell_paths(task, firing, group, start if release is None else release, end)
         self._finish(task, firing, group, results, start, end)
+
+    def _called(
+        self, task: Task, arrays: List[Any], firing: int, group: int, start: int
+    ) -> Sequence[Any]:
+        """What the code of a task returns, recorded if that is asked for; a played processor takes
+        longer."""
+        run = self.of_run
+        results = self.call(task, arrays, firing, group)
+        if run.played is not None:
+            self._linger(task, start, run.played.factors)
+        if run.recorder is not None:
+            seen = [on_host(a) for a in arrays], [on_host(r) for r in results]
+            run.recorder(task, firing, group, *seen)
+        if task.recorded is not None:
+            task.recorded(firing, group, [on_host(r) for r in results])
+        return results
+
+    def _leave(self, task: Task, firing: int) -> None:
+        """It is in no task any more."""
+        if self.of_run.strayed:
+            self.of_run.end_stray(task, firing)
+        self.line[0] = 0
 
     def _fire_rows(self, task: Task, firing: int, iteration: int, rows: Any) -> None:
         """Firings of a network that are one run, of those for which all tokens are there."""
@@ -283,9 +316,7 @@ class Worker(threading.Thread, Waiter):
         except BaseException as error:
             self.failed(error, task, firing, len(rows), iteration)
         finally:
-            if run.strayed:
-                run.end_stray(task, firing)
-            self.line[0] = 0
+            self._leave(task, firing)
         end = time.perf_counter_ns()
         if run.recorder is not None:
             for number, (inputs, outputs) in enumerate(rows, firing):

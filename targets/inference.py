@@ -183,7 +183,7 @@ def _unfit_precision(task: Task, network: Network, engine: Engine) -> Reason:
 
 
 def _unfit_beside(task: Task, network: Network, stage: PinStage, engine: Engine) -> Reason | None:
-    """What only ONNX Runtime does: bands, a cut that moves, groups of any size."""
+    """What only ONNX Runtime does: bands, a known memory, a cut that moves."""
     if stage.bands:
         message = f"`{task.name}`: {engine.title} has no bands of rows"
         return "F540", message, "leave `bands` or `engine` out"
@@ -193,13 +193,6 @@ def _unfit_beside(task: Task, network: Network, stage: PinStage, engine: Engine)
     if network.moving is not None:
         message = f"the cut of `{task.name}` moves: its parts run on ONNX Runtime"
         return "F540", message, "leave `adapt` or `engine` out"
-    counted = next((p for p in (*task.inputs, *task.outputs) if p.count), None)
-    if counted is not None and network.batch > 1:
-        message = (
-            f"`{task.name}` groups as many firings as there are tokens at `{counted.name}`:"
-            f" {engine.title} gets fixed sizes"
-        )
-        return "F540", message, "leave `batch` or `engine` out"
     return None
 
 

@@ -226,17 +226,7 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[DependencePath, 
     at most MOST_PATHS; none where an app has one source and one sink that fire once in an
     iteration, whose latency is that of the frame.
     """
-    wanted: dict[tuple[str, str], Fraction | None] = {}
-    for p in app.paths:
-        shortest = wanted.get((p.source, p.sink))
-        if shortest is None or p.deadline_ns < shortest:
-            wanted[p.source, p.sink] = p.deadline_ns
-    sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
-    sinks = [t for t in app.tasks if not t.outputs]
-    if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):
-        for source in sources:
-            for sink in sinks:
-                wanted.setdefault((source.name, sink.name), None)
+    wanted = _wanted(app, vector)
     parts = [part for part in app.parts if part not in wanted]
     wanted |= dict.fromkeys(parts)
     begins = dict.fromkeys(source for source, _ in wanted)
@@ -248,6 +238,22 @@ def paths(app: Application, vector: Mapping[str, int]) -> tuple[DependencePath, 
             path = DependencePath(begin, end, reached[begin][end], deadline, is_part)
             selected.append(path)
     return tuple(selected)
+
+
+def _wanted(app: Application, vector: Mapping[str, int]) -> dict[tuple[str, str], Fraction | None]:
+    """Source and sink of each path except parts of chains, and the shortest of its deadlines."""
+    wanted: dict[tuple[str, str], Fraction | None] = {}
+    for p in app.paths:
+        shortest = wanted.get((p.source, p.sink))
+        if shortest is None or p.deadline_ns < shortest:
+            wanted[p.source, p.sink] = p.deadline_ns
+    sources = [t for t in app.tasks if not t.inputs and (t.link is None or not t.link.latest)]
+    sinks = [t for t in app.tasks if not t.outputs]
+    if len(sources) * len(sinks) <= MOST_PATHS and not _plain(sources, sinks, vector):
+        for source in sources:
+            for sink in sinks:
+                wanted.setdefault((source.name, sink.name), None)
+    return wanted
 
 
 def _plain(sources: Sequence[Task], sinks: Sequence[Task], vector: Mapping[str, int]) -> bool:

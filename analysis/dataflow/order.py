@@ -138,10 +138,7 @@ def iteration_order(
         for i, p in writes[name]:
             tokens[i] += p.rate(k)
         fired[name] += 1
-        if sequence and sequence[-1][0] == name:
-            sequence[-1] = (name, sequence[-1][1] + 1)
-        else:
-            sequence.append((name, 1))
+        _append(sequence, name)
         for other in affected[name]:
             if other not in queued and ready(other):
                 queued.add(other)
@@ -149,6 +146,14 @@ def iteration_order(
     if all(fired[t.name] == vector[t.name] for t in app.tasks):
         return FiringOrder(tuple(sequence), ())
     return FiringOrder(tuple(sequence), _blocked(app, tokens, fired, vector))
+
+
+def _append(sequence: list[tuple[str, int]], name: str) -> None:
+    """One more firing at the end of a sequence."""
+    if sequence and sequence[-1][0] == name:
+        sequence[-1] = (name, sequence[-1][1] + 1)
+    else:
+        sequence.append((name, 1))
 
 
 def _affected(app: Application) -> dict[str, set[str]]:

@@ -132,6 +132,29 @@ class _Task:
             return start
         return start + Fraction(firing) * self.group.group.period / self.task.firings
 
+    def can_fire(self, k: int) -> bool:
+        """Are there the data and the room for that firing of an iteration?"""
+        if any(c.filled < c.consumed[k] for c in self.inputs):
+            return False
+        return all(c.free is None or c.free >= c.produced[k] for c in self.outputs)
+
+    def take(self, k: int, released: Time | None) -> Time | None:
+        """Take the data and the room for that firing; when the last of them came, or the
+        release."""
+        when = released
+        for c in self.inputs:
+            c.filled -= c.consumed[k]
+            c.taken += c.consumed[k]
+            if c.consumed[k]:
+                when = _later(when, c.made_at[c.taken - 1])
+        for c in self.outputs:
+            if c.free is not None:
+                c.free -= c.produced[k]
+                c.used += c.produced[k]
+                if c.produced[k]:
+                    when = _later(when, c.freed_at[c.used - 1])
+        return when
+
 
 class _Group:
     """A group while it runs: the releases of its iterations, and what is left of them."""
@@ -369,38 +392,19 @@ class _Simulation:
     # -- workers -----------------------------------------------------------------------------------
     def _begin(self, w: _Worker) -> bool:
         """Start the worker's next firing if it has its release, data and room."""
-        while True:
-            place, task, per_round = w.places[w.place]
-            iteration = w.round * per_round + place.index - place.stage
-            if iteration >= len(task.group.releases) and all(
-                w.round * n + q.index - q.stage >= len(t.group.releases) for q, t, n in w.places
-            ):
-                return False
-            if 0 <= iteration < len(task.group.releases):
-                break
-            self._next(w)
-        firings = task.task.firings
-        k = task.fired % firings
+        next_one = self._next_firing(w)
+        if next_one is None:
+            return False
+        task, iteration = next_one
+        k = task.fired % task.task.firings
         when: Time | None = None
         if task.source:
             when = task.release(iteration, k)
             if when > self.now:
                 return False
-        if any(c.filled < c.consumed[k] for c in task.inputs):
+        if not task.can_fire(k):
             return False
-        if any(c.free is not None and c.free < c.produced[k] for c in task.outputs):
-            return False
-        for c in task.inputs:
-            c.filled -= c.consumed[k]
-            c.taken += c.consumed[k]
-            if c.consumed[k]:
-                when = _later(when, c.made_at[c.taken - 1])
-        for c in task.outputs:
-            if c.free is not None:
-                c.free -= c.produced[k]
-                c.used += c.produced[k]
-                if c.produced[k]:
-                    when = _later(when, c.freed_at[c.used - 1])
+        when = task.take(k, when)
         task.fired += 1
         task.group.begun = max(task.group.begun, iteration)
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
@@ -412,6 +416,19 @@ class _Simulation:
         if w.when != self.now:
             self._queue(w)
         return True
+
+    def _next_firing(self, w: _Worker) -> tuple[_Task, int] | None:
+        """The task that the worker fires next, and the iteration; None after the last one."""
+        while True:
+            place, task, per_round = w.places[w.place]
+            iteration = w.round * per_round + place.index - place.stage
+            if iteration >= len(task.group.releases) and all(
+                w.round * n + q.index - q.stage >= len(t.group.releases) for q, t, n in w.places
+            ):
+                return None
+            if 0 <= iteration < len(task.group.releases):
+                return task, iteration
+            self._next(w)
 
     def _next(self, w: _Worker) -> None:
         w.place += 1

@@ -27,7 +27,7 @@ class DeployedLaunch:
 @dataclass(frozen=True, slots=True)
 class CudaCode(BuildCode):
     """Kernels of a file; `scratch` and `state` are fields (name, dtype, shape). `twin` does the
-    same on a CPU."""
+    same on a CPU. `compute` is the compute capability of the GPU, where the platform says it."""
 
     file: str
     launches: tuple[DeployedLaunch, ...]
@@ -36,6 +36,7 @@ class CudaCode(BuildCode):
     graph: bool
     twin: PythonCode | CCode | None
     tolerance: float | None
+    compute: tuple[int, int] | None = None
     kind: str = "cuda"
 
     on_device = True
@@ -105,6 +106,7 @@ def _make(task: Task, site: CodeSite) -> CudaCode | None:
         site.place.graph,
         _twin(task, site),
         None if task.tolerance is None else float(task.tolerance),
+        site.platform.pool_of(site.place.processors[0]).compute,
     )
 
 

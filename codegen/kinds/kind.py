@@ -146,7 +146,8 @@ class CodeSite:
 
     `alone`: no other task needs the cores of the network's threads; `batch` is the number of its
     firings that the order groups. `c_tasks` collects the tasks of each C source. `arena` are
-    TensorRT's measured bytes between the layers of the task's network.
+    TensorRT's measured bytes between the layers of the task's network. In an app with `lists` some
+    firings of a batch may have no tokens.
     """
 
     platform: Platform
@@ -157,6 +158,7 @@ class CodeSite:
     alone: bool
     batch: int
     arena: int | None = None
+    lists: bool = False
 
     @property
     def processor(self) -> ProcessorKind:

@@ -29,9 +29,9 @@ from .kind import (
 class OpenVinoCode(BuildCode):
     """A network with the tensors of its ports, in port order, as in `OnnxCode`.
 
-    `external` are the files with its weights, beside its own. What lies between its layers is not
-    known. In fewer than 32 bits, `noise_db` is the least signal-to-noise ratio that the harness
-    lets pass.
+    `external` are the files with its weights, beside its own; with `lists` its firings share an
+    inference as far as there are tokens. What lies between its layers is not known. In fewer than
+    32 bits, `noise_db` is the least signal-to-noise ratio that the harness lets pass.
     """
 
     file: str
@@ -43,6 +43,7 @@ class OpenVinoCode(BuildCode):
     weights: int | None = None
     precision: str = "fp32"
     noise_db: float | None = None
+    lists: bool = False
     kind: str = "openvino"
 
     words = frozenset({"OpenVino"})
@@ -68,6 +69,7 @@ class OpenVinoCode(BuildCode):
             option("threads", several(self.threads)),
             f", external={names(self.external)}" if self.external else "",
             option("precision", self.precision if self.precision == "bf16" else ""),
+            option("lists", self.lists),
         ]
         return (
             f"OpenVino({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
@@ -89,6 +91,7 @@ def _make(task: Task, site: CodeSite) -> OpenVinoCode | None:
         None if known is None else known.weights,
         network.precision,
         least_db_of_engines(network),
+        site.lists and site.batch > 1,
     )
 
 

@@ -1,16 +1,16 @@
 """The files of a native program, beside those of the same program in Python.
 
 In: a deployment that a native program can carry out. Out: files: main.cpp, the runtime in
-`native/`, build.sh, which compiles them, and for networks the library of ONNX Runtime. What is in
-Python there is the harness, and the program that it compares with; a machine that only runs the
-native program needs none of it.
+`native/`, build.sh, which compiles them, and the libraries that run its networks. What is in Python
+there is the harness, and the program that it compares with; a machine that only runs the native
+program needs none of it.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
+from ...model.deployment import Deployment
 from ...templates import __file__ as TEMPLATES
 from .. import c_text
 from ..carried import LICENSE
@@ -20,15 +20,15 @@ from ..in_c import compile_command, is_cpp, shell_word
 from ..kept import Object
 from ..printing import printing
 from ..sources import Plan
+from .engines import engine_libraries
+from .kernels import compiled_kernels, has_kernels
 from .library import header, library_of
-from .main_cpp import has_networks, main_cpp
+from .main_cpp import ENGINES, engines_in, main_cpp, networks_on_gpu
 from .states import main_with_states
 from .symbols import Symbols, symbols_of
 
 #: The executable that build.sh makes, and the one of its recorder, for the harness.
 PROGRAM = "main"
-#: Where it looks for ONNX Runtime.
-LIBRARY = "lib/libonnxruntime.so.1"
 RUNTIME = Path(TEMPLATES).resolve().parent / "native" / "runtime"
 _PROGRAM_O, _MAIN_O = "native/program.o", "main.o"
 _STANDARD, _LIBRARIES = "-std=gnu++17", "-lm -ldl -lpthread"
@@ -42,7 +42,7 @@ def native_files(deployed: Deployed) -> Plan:
     jinja = printing().overlay()
     jinja.filters = {**jinja.filters, "c": c_text.text}
     objects = objects_of(deployed)
-    networks = has_networks(deployed.deployment)
+    engines = engines_in(deployed.deployment)
     scenario = deployed.deployment.scenario
     if scenario is None:
         text_of_main = main_cpp(jinja, deployed.deployment)
@@ -52,18 +52,15 @@ def native_files(deployed: Deployed) -> Plan:
     library = library_of(deployed.deployment)
     if library is not None:
         plan[library.header] = header(jinja, deployed.deployment, library)
-    unused = set() if networks else {"network"}
-    unused |= set() if library is not None else {"library"}
+    plan |= compiled_kernels(deployed.deployment, deployed.files)
+    unused = _unused(deployed.deployment, library is not None)
     for file in sorted(RUNTIME.glob("*.?pp")):
-        if file.stem in unused:
-            continue
-        plan[f"native/{file.name}"] = file.read_bytes()
+        if file.stem not in unused:
+            plan[f"native/{file.name}"] = file.read_bytes()
     plan["native/LICENSE"] = LICENSE.read_bytes()
-    onnxruntime = onnxruntime_library() if networks else None
-    if onnxruntime is not None:
-        plan[LIBRARY] = onnxruntime
-        for notice in _licenses(onnxruntime):
-            plan[f"lib/onnxruntime/{notice.name}"] = notice.read_bytes()
+    # what runs networks on a GPU has more files than that, and CUDA's libraries
+    elsewhere = {"network"} if networks_on_gpu(deployed.deployment) else set()
+    plan |= engine_libraries(engine for engine in engines if engine not in elsewhere)
     flags = _OF_MAIN if library is None else f"{_OF_MAIN} {_IN_LIBRARY}"
     compiler = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS"
     others = " ".join(shell_word(o.path) for o in objects if o.path != _MAIN_O)
@@ -81,13 +78,23 @@ def native_files(deployed: Deployed) -> Plan:
     return plan
 
 
+def _unused(deployment: Deployment, library: bool) -> set[str]:
+    """The files of the runtime that a program does not need, without their suffixes."""
+    engines = engines_in(deployment)
+    unused = set(ENGINES).difference(engines)
+    unused |= set() if engines else {"inference"}
+    unused |= set() if has_kernels(deployment) else {"gpu", "cuda_driver"}
+    return unused if library else unused | {"library"}
+
+
 def objects_of(deployed: Deployed) -> tuple[Object, ...]:
     """The objects of a native program: the longest one first, beside the others."""
     symbols = symbols_of(deployed.deployment)
     library = library_of(deployed.deployment)
     common = [_PROGRAM_O]
-    if has_networks(deployed.deployment):
-        common.append("native/network.o")
+    common += [f"native/{engine}.o" for engine in engines_in(deployed.deployment)]
+    if has_kernels(deployed.deployment):
+        common.append("native/gpu.o")
     beside = ["native", "main.cpp"]
     if library is not None:
         common.append("native/library.o")
@@ -123,21 +130,6 @@ def _of_tasks(source: str, symbols: Symbols, shared: bool) -> Object:
         lines = ["${OBJCOPY:-objcopy}", *(f"    {option}" for option in options), f"    {word}"]
         commands += [f"{line} \\" for line in lines[:-1]] + lines[-1:]
     return Object(path, ("c",), tuple(commands))
-
-
-def onnxruntime_library() -> Path | None:
-    """The shared library in the package of ONNX Runtime; None if the package has none."""
-    found = find_spec("onnxruntime")
-    for folder in (found.submodule_search_locations or ()) if found is not None else ():
-        for file in sorted(Path(folder, "capi").glob("libonnxruntime.so.*")):
-            return file
-    return None
-
-
-def _licenses(library: Path) -> list[Path]:
-    """The texts that the package of ONNX Runtime has about its license and those of its parts."""
-    texts = (library.parent.parent / name for name in ("LICENSE", "ThirdPartyNotices.txt"))
-    return [text for text in texts if text.is_file()]
 
 
 def linked_by(deployed: Deployed) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...model.application import Task
-from ...model.deployment import Deployment
+from ...model.deployment import DeployedTask, Deployment
 from ...model.diagnostic import Diagnostic
 from ...model.mapping import Pin
 from ...model.platform import Platform
@@ -17,11 +17,20 @@ from ...model.span import Span
 from ...model.system import System
 from ..kinds.border import BorderCode
 from ..kinds.c import CCode
+from ..kinds.cuda import CudaCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
+from ..kinds.onnx_cuda import OnnxCudaCode
+from ..kinds.openvino import OpenVinoCode
+from ..kinds.python import PythonCode
 from ..kinds.resample import ResampleCode
+from .kernels import not_compilable
 from .main_cpp import lossy
 
+#: The kinds of code of native programs.
+_KINDS = (
+    BorderCode | CCode | CudaCode | LinkCode | OnnxCode | OnnxCudaCode | OpenVinoCode | ResampleCode
+)
 #: One processor would close what another one uses.
 _ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
 #: What else can be done about it.
@@ -37,9 +46,10 @@ def refused(
         faults += _of_changes(scenario)
     if platform.machines:
         faults.append(_later("a native program runs on one machine", platform.span))
+    gpu = any(pool.kind == "gpu" for pool in platform.pools)
     for app in system.apps:
         for task in app.tasks:
-            faults += _of_task(task)
+            faults += _of_task(task, gpu)
     pins = [pin for pin in system.pins if pin.platform == platform.name]
     faults += _of_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
@@ -57,11 +67,12 @@ def _of_changes(scenario: Scenario) -> Iterator[Diagnostic]:
                 yield _later(message, chain.span)
 
 
-def _of_task(task: Task) -> Iterator[Diagnostic]:
+def _of_task(task: Task, gpu: bool) -> Iterator[Diagnostic]:
+    """Errors for a task. Where there is a GPU, its place decides which of its codes is taken."""
     name = f"`{task.definition}`"
     if task.border is not None:
         yield from _of_border(task)
-    elif task.link is None and not task.built_in:
+    elif task.link is None and not task.built_in and not (gpu and task.implementation_on("gpu")):
         yield from _of_code(task, name)
     if task.keep is not None and any(len(port.rates) > 1 for port in task.outputs):
         yield _later(f"{name} drops tokens of a list of rates", task.span)
@@ -144,7 +155,33 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
             message = f"app `{app.name}` goes on after errors, and has several `out`"
             faults[message] = _later(message, spans.get(ends[0].name))
     for task in deployment.tasks:
-        if not isinstance(task.code, BorderCode | CCode | LinkCode | OnnxCode | ResampleCode):
-            message = f"`{task.name}` runs as code of the kind `{task.code.kind}`"
+        faults |= {d.message: d for d in _of_kind(task, spans.get(task.name))}
+        if deployment.scenario is not None and isinstance(task.code, CudaCode | OpenVinoCode):
+            what = "kernels" if isinstance(task.code, CudaCode) else "OpenVINO as its engine"
+            message = f"`{task.name}` has {what}, in a program with states"
             faults[message] = _later(message, spans.get(task.name))
     return tuple(faults.values())
+
+
+def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:
+    """Errors for the code of a task, where it is placed."""
+    code = task.code
+    if isinstance(code, PythonCode):
+        message = f"the code of `{task.name}` for CPUs, where it runs or is measured, is in Python"
+        help_text = (
+            "give it `on cpu c`, or place it on the GPU and `build` it with `--no-measure`; or "
+            f"{_OTHERWISE}"
+        )
+        yield Diagnostic("F660", message, span, help=help_text)
+    elif not isinstance(code, _KINDS):
+        yield _later(f"`{task.name}` runs as code of the kind `{code.kind}`", span)
+    if isinstance(code, CudaCode | OnnxCudaCode) and task.on_error != "stop":
+        yield _later(f"`{task.name}` goes on after errors, on a GPU", span)
+    if not isinstance(code, CudaCode):
+        return
+    if code.graph:
+        yield _later(f"`{task.name}` is recorded as a graph", span)
+    why = not_compilable(code)
+    if why:
+        message = f"the kernels of `{task.name}` cannot be compiled for a native program: {why}"
+        yield Diagnostic("F661", message, span, help=_OTHERWISE)

@@ -25,12 +25,16 @@ from ..frames import enders, opens, starts_frame
 from ..in_c import C_PARAMETERS
 from ..kinds.border import BorderCode
 from ..kinds.c import CCode
+from ..kinds.cuda import CudaCode
 from ..kinds.link import LinkCode
 from ..kinds.onnx import OnnxCode
+from ..kinds.onnx_cuda import OnnxCudaCode
+from ..kinds.openvino import OpenVinoCode
 from ..kinds.resample import ResampleCode
 from ..marks import Marks, Way, marks_of
 from ..names import identifiers
 from ..statements import pace
+from .kernels import compiled_file, field_bytes, has_kernels, launches
 from .layout import Array, Layout, Read, Ring, Tokens, Written, held_by, layout, tokens_of
 from .library import library_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
@@ -38,6 +42,13 @@ from .symbols import CPP_WORDS, Symbols, symbols_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+#: The files of the runtime for inference engines, without their suffixes, by kinds of code.
+_OF_KINDS: dict[type, str] = {
+    OnnxCode: "network",
+    OnnxCudaCode: "network",
+    OpenVinoCode: "openvino",
+}
+ENGINES = tuple(dict.fromkeys(_OF_KINDS.values()))
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
 #: Names in the namespace of a task, which none of its ports has there.
@@ -49,6 +60,8 @@ _OF_TASK = frozenset(
 )
 #: The same in a program with states, in the namespace of each.
 OWN_OF_STATES = frozenset({"state", "channels", "scenario"})
+#: Networks, on a CPU or a GPU.
+NETWORKS = OnnxCode | OnnxCudaCode | OpenVinoCode
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -86,15 +99,22 @@ def rendered(jinja: Environment, deployment: Deployment, words: dict[str, Any]) 
     """The template of main.cpp with these words, and those that every deployment has."""
     words = words | {
         "deployment": deployment,
-        "networks": has_networks(deployment),
+        "engines": engines_in(deployment),
+        "kernels": has_kernels(deployment),
         "library": library_of(deployment),
     }
     return jinja.get_template("native/main.cpp.j2").render(words).encode()
 
 
-def has_networks(deployment: Deployment) -> bool:
-    """Does it need ONNX Runtime?"""
-    return any(isinstance(task.code, OnnxCode) for task in deployment.tasks)
+def engines_in(deployment: Deployment) -> list[str]:
+    """What the runtime has for the inference engines that it needs."""
+    kinds = {type(task.code) for task in deployment.tasks}
+    return list(dict.fromkeys(stem for kind, stem in _OF_KINDS.items() if kind in kinds))
+
+
+def networks_on_gpu(deployment: Deployment) -> bool:
+    """Does it need ONNX Runtime with its CUDA provider?"""
+    return any(isinstance(task.code, OnnxCudaCode) for task in deployment.tasks)
 
 
 def c_type(dtype: str) -> str:
@@ -134,6 +154,7 @@ class MainText:
         self._links = {link.removeprefix("link "): ids[link] for link in links}
         self._apps = {app.removeprefix("app "): ids[app] for app in apps}
         self._tasks = {name: ids[short] for name, short in names.items()}
+        self._on_gpu = on_gpu(deployment, places)
         self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
         self._ports = {t.name: _port_names(t) for t in deployment.tasks}
         self._members = self._place_names()
@@ -306,6 +327,7 @@ class MainText:
             "arguments": f"{c_text.text(app.name)}, {times}",
             "tasks": [self._task(app, task) for task in app.tasks],
             "tensors": [line for task in app.tasks for line in self._tensors(task)],
+            "pinned": list(self._pinned(app)),
             "paths": paths,
             "enders": len(enders(app)),
         }
@@ -353,12 +375,25 @@ class MainText:
         replicas = self._layout.places[task.name].replicas
         sizes = f"[{replicas}][{size}]" if replicas > 1 else f"[{size}]"
         name = self._ports[task.name]["out " + port.name]
+        if isinstance(task.code, CudaCode):
+            return [f"flow::GpuArray<{c_type(port.dtype)}> {name}_thrown_away({size * replicas});"]
         return [f"{c_type(port.dtype)} {name}_thrown_away{sizes};"]
+
+    def _pinned(self, app: DeployedApp) -> Iterator[str]:
+        """The memory of channels at an end of which is a GPU."""
+        kernels = {t.name for t in app.tasks if isinstance(t.code, CudaCode)}
+        for ring in self._layout.rings:
+            source = ring.channel.source
+            if not kernels & {source, ring.channel.destination}:
+                continue
+            name = self._name(source, ring)
+            elements = ring.tokens * ring.writer.size
+            yield f"{name.replace('::', '_')}_pinned({name}.begin(), {elements})"
 
     def _tensors(self, task: DeployedTask) -> Iterator[str]:
         """The tensors of a network, in the memory of the channels at its ports."""
         code = task.code
-        if not isinstance(code, OnnxCode):
+        if not isinstance(code, NETWORKS):
             return
         here = self._tasks[task.name]
         names = iter(self._names(task))
@@ -417,14 +452,22 @@ class MainText:
             (port,) = (*task.inputs, *task.outputs)
             incoming, size = str(not task.inputs).lower(), _bytes(tokens_of(task, port))
             return [f"flow::OpenEnd code({c_text.text(task.name)}, {incoming}, {size});"]
+        if isinstance(code, OnnxCudaCode):
+            return [f"flow::Network code({c_text.text(code.file)}, 1, false, true);"]
         if isinstance(code, OnnxCode):
             spin = "true" if code.spin else "false"
             return [f"flow::Network code({c_text.text(code.file)}, {code.threads}, {spin});"]
+        if isinstance(code, OpenVinoCode):
+            precision = "bf16" if code.precision == "bf16" else "f32"
+            how = f'{code.threads}, "{precision}", {self._layout.places[task.name].replicas}'
+            return [f"flow::OpenVino code({c_text.text(code.file)}, {how});"]
         if isinstance(code, LinkCode):
             ends = [self._links[code.link]]
             if not self._in_states:
                 ends.append(self._apps[self._app_of[task.name].name])
             return [f"flow::{code.end.capitalize()} code({', '.join(ends)});"]
+        if isinstance(code, CudaCode):
+            return self._kernels(task, code)
         assert isinstance(code, CCode)
         lines, given = [], "nullptr"
         if code.parameters:
@@ -444,6 +487,27 @@ class MainText:
         if task.keep is not None:
             lines += self._dropping(task, code, task.keep)
         return lines
+
+    def _kernels(self, task: DeployedTask, code: CudaCode) -> list[str]:
+        """The kernels of a task, one to a line."""
+        ports = ", ".join(
+            str(_bytes(tokens) * tokens.most)
+            for tokens in (
+                *(read.tokens for read in self._layout.reads[task.name]),
+                *(written.tokens for written in self._layout.writes[task.name]),
+            )
+        )
+        scratch, state = (", ".join(map(str, field_bytes(f))) for f in (code.scratch, code.state))
+        waits = str(self._waits(task)).lower()
+        return [
+            f"flow::Kernels code({c_text.text(compiled_file(code))}, {{",
+            *(f"    {launch}," for launch in launches(task, code)),
+            f"}}, {{{ports}}}, {{{scratch}}}, {{{state}}}, {waits});",
+        ]
+
+    def _waits(self, task: DeployedTask) -> bool:
+        """Is the end of its firings the end of a frame, or of a path?"""
+        return task.name in self._timed or task.name in enders(self._app_of[task.name])
 
     def _dropping(self, task: DeployedTask, code: CCode, keep: int) -> Iterator[str]:
         """A source that goes on by itself: what it makes lies in one piece of memory."""
@@ -491,8 +555,13 @@ class MainText:
         whole = (place.kept + place.in_round) * size
         missing = task.name in self._lossy
         said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
-        lines = [f"alignas(64) {kind} {name}[{whole}];{said}"]
-        fields = f"{name}, {size}, {place.kept}, {place.in_round}"
+        there = id(place) in self._on_gpu
+        if there:
+            fields = f"{whole}, {size}, {place.kept}, {place.in_round}"
+            lines = [f"flow::GpuArray<{kind}> {name}({fields});"]
+        else:
+            fields = f"{name}, {size}, {place.kept}, {place.in_round}"
+            lines = [f"alignas(64) {kind} {name}[{whole}];{said}"]
         if place.held:
             if missing:
                 lines.append(f"uint8_t {name}_missing[{place.kept + place.in_round}];")
@@ -507,7 +576,7 @@ class MainText:
             held = f"{place.zeroth}, {rounds}, {place.held}, {tokens.in_iteration}{delay}"
             lines.append(f"flow::Held<{kind}> {name}_round({app}, {{{fields}}}, {holes}, {held});")
             return lines
-        if place.kept or place.rounds_with_initial_tokens:
+        if not there and (place.kept or place.rounds_with_initial_tokens):
             lines.append(f"const flow::Array<{kind}> {name}_round{{{fields}}};")
         if place.rounds_with_initial_tokens:
             values = _values(place.delay, place.values, tokens.port.dtype)
@@ -577,6 +646,7 @@ class MainText:
                 if self._first[n] == number
             ],
             "begins": begins,
+            "on_gpu": any(isinstance(tasks[name].code, CudaCode) for name in fired),
             "order": [self._entry(entry, tasks[entry.task]) for entry in worker.order],
             "ends": ends,
         }
@@ -590,7 +660,7 @@ class MainText:
             yield f"if ({app}.goes_on(round * {iterations} - {behind}))"
             yield f"    {name}_round.end();"
         elif array.kept:
-            yield f"{name}_round.end();"
+            yield f"{name}.end(w);" if id(array) in self._on_gpu else f"{name}_round.end();"
             if array.task in self._lossy:
                 yield f"{name}_missing_round.end();"
 
@@ -601,8 +671,9 @@ class MainText:
         elif rounds:
             name = self._name(array.task, array)
             zeroth = f"{array.zeroth} - round * {array.in_round}"
+            here = f"{name}.begin(w, " if id(array) in self._on_gpu else f"{name}_round.begin("
             yield f"if (round < {rounds})"
-            yield f"    {name}_round.begin(round, {zeroth}, {array.delay}, {name}_initial);"
+            yield f"    {here}round, {zeroth}, {array.delay}, {name}_initial);"
 
     def _entry(self, entry: Any, task: DeployedTask) -> str:
         (slot, iterations), name = entry.round, self._tasks[task.name]
@@ -662,7 +733,7 @@ class MainText:
             yield "if (!there)"
             yield f"    w.leave_out(task, firing{group});"
         call = f"[&] {{ return {self._call(task, names)}; }}{group}"
-        live = "_live" if task.live else ""
+        live = "_live" if task.live else "_there" if isinstance(task.code, CudaCode) else ""
         fire = f"fire{live}(task, firing, {call})"
         if task.on_error != "stop":
             fire = f"attempt{live}(task, firing, there, {call})"
@@ -737,6 +808,9 @@ class MainText:
         if not written.places:
             replicas = self._layout.places[task.name].replicas
             turn = f"[k % {replicas}]" if replicas > 1 else ""
+            if isinstance(task.code, CudaCode) and replicas > 1:
+                most = max(1, max(port.rates) * size)
+                turn = f" + k % {replicas} * {most}"
             yield f"{kind} *const {name} = {name}_thrown_away{turn};"
         for number, place in enumerate(written.places):
             at = self._members[id(place)]
@@ -748,7 +822,7 @@ class MainText:
             else:
                 index = self._index(task, written.tokens, name, place.kept, False)
                 yield f"{kind} *const {own} = {at}{_plus(index, size)};"
-            if number:
+            if number and not isinstance(task.code, CudaCode):
                 after.append(f"memcpy({own}, {name}, {count} * sizeof *{own});")
             if task.name in self._lossy and isinstance(place, Ring):
                 after.append(f"{at}.mark({own}, {rate}, there);")
@@ -785,18 +859,50 @@ class MainText:
         if isinstance(code, ResampleCode):
             size = _tokens(self._layout, task, task.inputs[0]).size * code.block
             return f"flow::{code.kind}({names[0]}, {names[1]}, {size}, {code.count})"
-        if isinstance(code, OnnxCode):
+        if isinstance(code, OnnxCode | OnnxCudaCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, OpenVinoCode):
+            split, replicas = len(task.inputs), self._layout.places[task.name].replicas
+            worker = f"k % {replicas}" if replicas > 1 else "0"
+            sides = f"{{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}}"
+            return f"code.run({worker}, {sides})"
         if isinstance(code, LinkCode):
             verb = {"put": "put", "latest": "look", "take": "take"}[code.end]
             return f"code.{verb}({names[0]}, firing)"
         if isinstance(code, BorderCode):
             return f"code.{'give' if task.inputs else 'take'}(w, {names[0]})"
+        if isinstance(code, CudaCode):
+            return self._on_kernels(task, names)
         assert isinstance(code, CCode)
         if task.keep is not None:
             return "code.take(task)"
         return self._in_c(code, names, "code")
+
+    def _on_kernels(self, task: DeployedTask, names: list[str]) -> str:
+        """The call that puts a firing into the stream."""
+        inputs, outputs, copies = [], [], []
+        for read, name in zip(self._layout.reads[task.name], names, strict=False):
+            count = _product(_rate(task, read.tokens.port, name), read.tokens.size)
+            inputs.append(self._at(read.of, name, count))
+        for number, (written, name) in enumerate(
+            zip(self._layout.writes[task.name], names[len(task.inputs) :], strict=True)
+        ):
+            port = written.tokens.port
+            count = _product(_rate(task, port, name), written.tokens.size)
+            first = written.places[0] if written.places else None
+            outputs.append(self._at(first, name, count))
+            for place in written.places[1:]:
+                to = self._at(place, f"{self._members[id(place)]}_copy", count)
+                copies.append(f"{{{number}, {to}}}")
+        lists = [inputs, outputs, copies] if copies else [inputs, outputs]
+        given = ", ".join(f"{{{', '.join(each)}}}" for each in lists)
+        return f"code.run(w, task, firing, {given})"
+
+    def _at(self, place: Array | Ring | None, name: str, count: str) -> str:
+        """Tokens of a firing of kernels; what no task reads lies on the GPU."""
+        where = "on_gpu" if place is None or id(place) in self._on_gpu else "on_host"
+        return f"flow::{where}({name}, {count})"
 
     def _in_c(self, code: CCode, names: list[str], own: str) -> str:
         """The call of a function; `own` has its state."""
@@ -816,11 +922,22 @@ class MainText:
             place = f"{int(made)}, {number - made * len(task.inputs)}"
             count = _product(seen, tokens.size)
             if task.code.batch == 1:
-                yield f"flow::record(task, firing, {place}, {name}, {count} * sizeof *{name});"
+                record = "record_on_gpu(w, " if self._lies_there(task, number) else "record("
+                rest = f"task, firing, {place}, {name}, {count} * sizeof *{name}"
+                yield f"flow::{record}{rest});"
                 continue
             each = f"{name} + n * {count}, {count} * sizeof *{name}"
             yield f"for (int64_t n = 0; n < {task.code.batch}; n++)"
             yield f"    flow::record(task, firing + n, {place}, {each});"
+
+    def _lies_there(self, task: DeployedTask, number: int) -> bool:
+        """Are the tokens of a port, inputs first, in the memory of the GPU?"""
+        if not isinstance(task.code, CudaCode):
+            return False
+        if number < len(task.inputs):
+            return id(self._layout.reads[task.name][number].of) in self._on_gpu
+        places = self._layout.writes[task.name][number - len(task.inputs)].places
+        return not places or id(places[0]) in self._on_gpu
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -928,7 +1045,8 @@ def _bytes(tokens: Tokens) -> int:
 def _zeroed(task: DeployedTask) -> bool:
     """Are its outputs zero before a firing? Networks write all of them, and so does what copies
     tokens."""
-    return not isinstance(task.code, OnnxCode | LinkCode | BorderCode) and task.keep is None
+    zeroed = not isinstance(task.code, NETWORKS | LinkCode | BorderCode | CudaCode)
+    return zeroed and task.keep is None
 
 
 def _plus(place: list[tuple[int, str]], size: int) -> str:
@@ -966,6 +1084,19 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
         return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
     reserved = f"{asked.work_ns}, {{{_exact(asked.period_ns)}}}, {asked.due_ns}"
     return f"{{flow::Scheduling::ORDINARY, {core}, 0, {reserved}}}"
+
+
+def on_gpu(deployment: Deployment, places: Layout) -> frozenset[int]:
+    """The arrays, by identity, in the memory of a GPU: kernels write them, and nothing but kernels
+    reads them."""
+    found, read_here = set(), set()
+    for task in deployment.tasks:
+        if isinstance(task.code, CudaCode):
+            outputs = places.writes[task.name]
+            found |= {id(p) for w in outputs for p in w.places if isinstance(p, Array)}
+        else:
+            read_here |= {id(read.of) for read in places.reads[task.name]}
+    return frozenset(found - read_here)
 
 
 def lossy(deployment: Deployment) -> frozenset[str]:

@@ -381,25 +381,16 @@ class _Function:
 
     def _begun(self, firing: Firing) -> list[str]:
         """What it waits for, when it begins, and what begins with it."""
-        task, position, iteration = firing.task, firing.position, self._iteration(firing)
-        waits, paced = self._waits(firing), self._is_paced(firing)
-        lines: list[str] = []
+        task, waits, lines = firing.task, self._waits(firing), list[str]()
         if task.opens and not firing.offset and not self._alone:
-            lines += ["line[0] = 0", f"app.begin({iteration})"]
-        if paced:
-            own = self._names.tasks[firing.number]
-            released = f"run.wait_for_release(worker, {own}, {self._number(firing)})"
-            lines += [
-                "if paced:",
-                f"{_IN}line[0] = 0",
-                f"{_IN}worker.at({iteration})",
-                f"{_IN}release = {released}",
-            ]
+            lines += ["line[0] = 0", f"app.begin({self._iteration(firing)})"]
+        if self._is_paced(firing):
+            lines += self._release(firing)
             if self._timed and not waits:
                 lines.append(f"{_IN}t = clock()")
         if waits:
-            lines += ["line[0] = 0", f"worker.at({iteration})", *waits]
-        if self._begins_late and not position:
+            lines += ["line[0] = 0", f"worker.at({self._iteration(firing)})", *waits]
+        if self._begins_late and not firing.position:
             lines += [
                 "app.begun = n",
                 "if n >= app.limit and app.over(n):",
@@ -407,11 +398,27 @@ class _Function:
             ]
         if waits or not self._timed:
             lines.append("t = clock()")
-        begins = "release if paced else t" if paced else "t"
-        if self._alone and self._starters and position == self._starters[0]:
+        return lines + self._starts(firing)
+
+    def _release(self, firing: Firing) -> list[str]:
+        """Waits for the release of a firing, if the app is paced."""
+        own = self._names.tasks[firing.number]
+        released = f"run.wait_for_release(worker, {own}, {self._number(firing)})"
+        return [
+            "if paced:",
+            f"{_IN}line[0] = 0",
+            f"{_IN}worker.at({self._iteration(firing)})",
+            f"{_IN}release = {released}",
+        ]
+
+    def _starts(self, firing: Firing) -> list[str]:
+        """What starts at the time at which a firing begins."""
+        task, lines = firing.task, list[str]()
+        begins = "release if paced else t" if self._is_paced(firing) else "t"
+        if self._alone and self._starters and firing.position == self._starters[0]:
             lines.append(f"begin = {begins}")
-        elif not self._alone and position in self._starters and not task.live:
-            lines.append(f"app.started({iteration}, {begins})")
+        elif not self._alone and firing.position in self._starters and not task.live:
+            lines.append(f"app.started({self._iteration(firing)}, {begins})")
         if task.is_source and task.keeps_releases and not task.live:
             lines += self._released(firing, begins)
         return lines

@@ -34,6 +34,7 @@ OPTIONS = frozenset(
         "trace_frames",
         "report_to",
         "quiet",
+        "strict",
         "watchdog",
         "start",
         "events",

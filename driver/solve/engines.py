@@ -75,8 +75,6 @@ def _why_not(
     valid: Valid, known: KnownTimes, request: MapRequest, limit: MemoryLimit | None
 ) -> str:
     """Why engines are not compared; empty if they are."""
-    if valid.platform.native:
-        return "programs in C++ have no other engine"
     if limit is not None:
         return "memory is limited, and what other engines take between layers is not known"
     if request.what_if.profile is not None:

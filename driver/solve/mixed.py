@@ -386,12 +386,11 @@ def _placed(
     """An app without a period where it is placed. Raises Errors where apps with periods wait for a
     task without a time."""
     places = {task.name: placement[task.name] for task in app.tasks}
-    platform = problem.platform
     longest: dict[str, int] = {}
     workers: list[TimedBackground] = []
     processors = dict.fromkeys(p for place in places.values() for p in place.processors)
     for processor in processors:
-        pool = platform.pool_of(processor)
+        pool = problem.platform.pool_of(processor)
         its_server = server if pool.kind == "cpu" else None
         if its_server is None and pool.scheduler != "fifo":
             # whatever it does is preempted
@@ -406,17 +405,22 @@ def _placed(
         else:
             threads = _threads(app, [places[task] for task in here])
             workers += [TimedBackground(processor, sub_task)] * threads
-    networks = [task.name for task in app.tasks if task.network is not None]
     cpus = frozenset(problem.cpus)
     return BackgroundApp(
         app.name,
         tuple(placed_on_engine(p, problem.engines.get(t), cpus) for t, p in places.items()),
         tuple(longest.items()),
         tuple(workers),
-        tuple(p for network in networks for p in places[network].processors),
+        _of_networks(app, places),
         max(waits[p] for p in processors),
-        holding=tuple(t.name for t in app.tasks if _holds(t, places[t.name], platform)),
+        holding=tuple(t.name for t in app.tasks if _holds(t, places[t.name], problem.platform)),
     )
+
+
+def _of_networks(app: Application, places: Whole) -> tuple[str, ...]:
+    """The processors of the networks of an app, one after the other."""
+    networks = [task.name for task in app.tasks if task.network is not None]
+    return tuple(p for network in networks for p in places[network].processors)
 
 
 def _threads(app: Application, here: Sequence[Placement]) -> int:

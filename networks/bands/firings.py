@@ -413,9 +413,34 @@ class _Builder:
     def _add_band(
         self, firing: BandFiring, lines: set[str], state: dict[str, Band], hold: Band | None
     ) -> None:
-        net, unit = self.net, firing.unit
-        assert firing.band is not None
-        before, reads = [], []
+        band, out = firing.band, firing.unit.out
+        assert band is not None
+        reads, before = self._gathered(firing, lines, state)
+        if hold is None:
+            made, after = self._made_whole(out, band)
+        else:
+            made, staying, fresh = self._made_in_line(out, band, hold, state.get(out))
+            if fresh:
+                after = [*staying, *fresh]
+            else:
+                before, after = [*before, *staying], []
+            state[out] = hold
+            self._touch(("line", out))
+        if made.key == self._scratch(out):
+            self._take(made.key, self.net.bytes(out, band[1] - band[0]))
+        self._call(BandCall(firing, tuple(before), tuple(reads), (made,), tuple(after)))
+
+    def _scratch(self, out: str) -> Key:
+        """Where a firing writes what does not lie in its buffer as it is made."""
+        return "made", self.now, out
+
+    def _gathered(
+        self, firing: BandFiring, lines: set[str], state: dict[str, Band]
+    ) -> tuple[list[View], list[Move]]:
+        """What a firing reads, and the moves before it that gather rows from several stretches."""
+        net = self.net
+        reads: list[View] = []
+        moves: list[Move] = []
         for tensor, band in firing.reads:
             there = state[tensor] if tensor in lines else (0, net.height(tensor))
             key: Key = ("line", tensor) if tensor in lines else self._whole(tensor).key
@@ -426,41 +451,37 @@ class _Builder:
             gathered: Key = ("gather", self.now, tensor)
             self._take(gathered, net.bytes(tensor, band[1] - band[0]))
             reads.append(View(gathered, tensor, band, band))
-            before.append(Move(View(key, tensor, there, band), reads[-1]))
-        out, band = unit.out, firing.band
-        scratch: Key = ("made", self.now, out)
-        after = []
-        if hold is None:  # all of it stays
-            whole = self._whole(out)
-            if whole.key[0] == "whole":
-                self._take(whole.key, net.bytes(out))
-            direct = band == whole.held or net.stretches(out) == 1
-            made = (
-                View(whole.key, out, whole.held, band) if direct else View(scratch, out, band, band)
-            )
-            if made.key == scratch:
-                after.append(Move(made, View(whole.key, out, whole.held, band)))
-        else:
-            line: Key = ("line", out)
-            self._take(line, net.bytes(out, hold[1] - hold[0]))
-            old = state.get(out)
-            staying = []
-            if old is not None and old[1] > hold[0] and old != hold:
-                stay = hold[0], old[1]
-                staying = [Move(View(line, out, old, stay), View(line, out, hold, stay))]
-            if hold == band or (net.stretches(out) == 1 and hold[0] <= band[0]):
-                made = View(line, out, hold, band)
-                before += staying
-            else:
-                made = View(scratch, out, band, band)
-                after += staying
-                fresh = max(hold[0], band[0]), band[1]
-                after.append(Move(View(scratch, out, band, fresh), View(line, out, hold, fresh)))
-            state[out] = hold
-            self._touch(line)
-        if made.key == scratch:
-            self._take(scratch, net.bytes(out, band[1] - band[0]))
-        self._call(BandCall(firing, tuple(before), tuple(reads), (made,), tuple(after)))
+            moves.append(Move(View(key, tensor, there, band), reads[-1]))
+        return reads, moves
+
+    def _made_whole(self, out: str, band: Band) -> tuple[View, list[Move]]:
+        """Where a firing writes if all rows stay, and the moves behind it."""
+        whole = self._whole(out)
+        if whole.key[0] == "whole":
+            self._take(whole.key, self.net.bytes(out))
+        there = View(whole.key, out, whole.held, band)
+        if band == whole.held or self.net.stretches(out) == 1:
+            return there, []
+        made = View(self._scratch(out), out, band, band)
+        return made, [Move(made, there)]
+
+    def _made_in_line(
+        self, out: str, band: Band, hold: Band, old: Band | None
+    ) -> tuple[View, list[Move], list[Move]]:
+        """Where a firing writes if the rows `hold` are held behind it: with the moves of rows that
+        stay, and those of its own, which are none if it writes them where they are held."""
+        line: Key = ("line", out)
+        self._take(line, self.net.bytes(out, hold[1] - hold[0]))
+        staying = []
+        if old is not None and old[1] > hold[0] and old != hold:
+            stay = hold[0], old[1]
+            staying = [Move(View(line, out, old, stay), View(line, out, hold, stay))]
+        if hold == band or (self.net.stretches(out) == 1 and hold[0] <= band[0]):
+            return View(line, out, hold, band), staying, []
+        scratch = self._scratch(out)
+        fresh = max(hold[0], band[0]), band[1]
+        move = Move(View(scratch, out, band, fresh), View(line, out, hold, fresh))
+        return View(scratch, out, band, band), staying, [move]
 
     def _call(self, call: BandCall) -> None:
         for view in call.reads:

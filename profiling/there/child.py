@@ -290,23 +290,36 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
 
 def _measured(program: Any, times: _Times, watch: _Watch) -> dict[str, Any]:
     """What was seen of a program that has ended well, as a document."""
-    finished = [a for a in program.apps if a.frames]
-    tasks = [t for app in program.apps for t in app.tasks]
     return {
         "samples": times.samples,
+        **_of_tasks([t for app in program.apps for t in app.tasks]),
+        "held": {} if times.holding is None else times.holding.shares(),
+        "period_ns": watch.periods(),
+        **_of_apps(program.apps),
+        "busy": _busy(program),
+        "delayed": watch.delayed,
+    }
+
+
+def _of_tasks(tasks: list[Any]) -> dict[str, Any]:
+    """What was seen of tasks."""
+    return {
         "mean_ns": {t.name: t.busy / t.firings for t in tasks if t.firings},
         "fired": {t.name: t.firings / (t.firings + t.absent) for t in tasks if t.absent},
         "lists": {t.name: _lists(t) for t in tasks if t.lists is not None},
-        "held": {} if times.holding is None else times.holding.shares(),
         "waits": [t.name for t in tasks if t.is_source and not t.live and _waits(t)],
-        "period_ns": watch.periods(),
+    }
+
+
+def _of_apps(apps: list[Any]) -> dict[str, Any]:
+    """What was seen of apps."""
+    finished = [a for a in apps if a.frames]
+    return {
         "latency_ns": {a.name: a.total_latency / a.frames for a in finished},
         "longest_ns": {a.name: a.longest_latency for a in finished},
-        "frames": {a.name: a.frames for a in program.apps},
-        "misses": {a.name: a.misses for a in program.apps},
-        "paths": {a.name: [_path(p) for p in a.paths] for a in program.apps},
-        "busy": _busy(program),
-        "delayed": watch.delayed,
+        "frames": {a.name: a.frames for a in apps},
+        "misses": {a.name: a.misses for a in apps},
+        "paths": {a.name: [_path(p) for p in a.paths] for a in apps},
     }
 
 

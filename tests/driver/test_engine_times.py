@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flowc.codegen.native import files as native
 from flowc.driver.measure import engine_times
+from flowc.driver.measure import measure as measuring
 from flowc.driver.plan import compared
 from flowc.driver.show.reporting import report
 from flowc.driver.solve.map import Answer, find_mapping
 from flowc.driver.text import store
 from flowc.driver.text.check import prepare
 from flowc.model.application import Network
+from flowc.model.profile import TransferCost
 from flowc.networks.engines import Engine
+from flowc.profiling.machine import RuntimeCosts
 from flowc.runtime.openvino import _flags
 from flowc.runtime.reference import load_deployment
 
@@ -80,6 +84,22 @@ class Make:
 
 def take(y): pass
 """
+IN_C = """
+int make(void *state, float *x, const void *p)
+{
+    for (int i = 0; i < 256; i++)
+        x[i] = (float)((i * 37 + ++((make_state *)state)->n * 11) % 101);
+    return 0;
+}
+int take(void *state, const float *y, const void *p) { return 0; }
+"""
+#: In the place of a compiler for C++, for programs that do not run.
+NO_COMPILER = """#!/bin/sh
+while [ $# -gt 1 ]; do
+    [ "$1" = -o ] && : > "$2"
+    shift
+done
+"""
 
 
 @pytest.fixture
@@ -94,7 +114,11 @@ def mapped(write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answe
         apps: str = WITHOUT_PERIODS,
         **asked: Any,
     ) -> Answer:
-        flow = write(TEXT.format(wish=wish, apps=apps), t_py=PYTHON)
+        text = TEXT.format(wish=wish, apps=apps)
+        if "native" in asked:
+            text = text.replace('python "t.py:Make"', 'state n: int64  c "t.c:make"')
+            text = text.replace('python "t.py:take"', 'c "t.c:take"')
+        flow = write(text, t_py=PYTHON, t_c=IN_C)
         nodes = [N("Conv", ["x", "w"], ["h"], pads=[1, 1, 1, 1]), N("Relu", ["h"], ["y"])]
         kernel = np.random.default_rng(2).standard_normal((4, 4, 3, 3)).astype(np.float32)
         save(flow.parent / "net.onnx", nodes, {"x": [1, 4, 8, 8]}, {"w": kernel}, "y")
@@ -220,6 +244,24 @@ def test_engines_are_chosen_whatever_apps_there_are(
     networks = [line for line in (built / "main.py").read_text().splitlines() if "net.onnx" in line]
     assert networks
     assert all("OpenVino(" in line and 'precision="bf16"' in line for line in networks)
+
+
+@pytest.mark.parametrize("apps", [WITHOUT_PERIODS, WITH_PERIODS], ids=["fast", "periods"])
+def test_programs_in_cpp_have_engines_as_well(
+    mapped: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, apps: str
+) -> None:
+    compiler = tmp_path / "c++"
+    compiler.write_text(NO_COMPILER)
+    compiler.chmod(0o755)
+    for name, tool in {"CXX": str(compiler), "OBJCOPY": "true", "LD": "true"}.items():
+        monkeypatch.setenv(name, tool)
+    costs = RuntimeCosts(100.0, TransferCost("cpu", "cpu", 1000.0, 0.1))
+    monkeypatch.setattr(measuring, "native_costs", lambda host: costs)
+    monkeypatch.setattr(native, "engine_libraries", lambda engines: {})
+    answer = mapped(
+        "precision any within 20 dB", {"fp32": 0.9, "bf16": 0.5}, apps=apps, native=True
+    )
+    assert engines(answer) == {("openvino", "bf16")}
 
 
 def test_other_searches_put_networks_on_their_engines(mapped: Callable[..., Answer]) -> None:

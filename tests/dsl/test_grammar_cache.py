@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,7 +153,7 @@ def _of_others(file: Path) -> None:
 
 def _other_content(file: Path) -> None:
     first, _, _ = file.read_bytes().partition(b"\n")
-    file.write_bytes(first + b"\n" + pickle.dumps({"options": 1}) + pickle.dumps(None))
+    file.write_bytes(first + b"\n" + b'{"options": 1}')
 
 
 def _folder(file: Path) -> None:
@@ -254,36 +252,18 @@ def test_nothing_is_kept_in_a_place_that_others_may_write_to(
 
 
 @pytest.mark.parametrize("how", ["writable by the group", "of another user"])
-def test_nothing_is_unpickled_from_a_place_that_others_may_write_to(
-    check: Checks, used: Path, tmp_path: Path, how: str
+def test_nothing_is_read_from_a_place_that_others_may_write_to(
+    check: Checks, used: Path, how: str
 ) -> None:
-    """A user who can write the file could run code."""
+    """A user who can write the file could change what texts mean."""
     if how == "of another user" and os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     assert not check(used)
-    file, trace = kept(used), tmp_path / "it_ran"
-    first, _, _ = file.read_bytes().partition(b"\n")
-    file.write_bytes(first + b"\n" + _touching(trace))
-    check(used)
-    assert trace.exists()  # in this user's own folder it is the user's own file
-    trace.unlink()
-    file.write_bytes(first + b"\n" + _touching(trace))
     if how == "writable by the group":
         (used / "flowc").chmod(0o770)
     else:
         os.chown(used / "flowc", 12345, 12345)
     assert check(used)
-    assert not trace.exists()
-
-
-def _touching(file: Path) -> bytes:
-    """A pickle that makes a file when it is read."""
-
-    class Touch:
-        def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
-            return open, (str(file), "w")
-
-    return pickle.dumps(Touch())
 
 
 @pytest.mark.parametrize("place", ["caches", "/dev/null", "/proc/nowhere", "\udcff/x", "a\nb"])
@@ -295,10 +275,10 @@ def test_where_no_folder_can_be_it_works_without(check: Checks, tmp_path: Path, 
     assert set(tmp_path.rglob("*")) == before
 
 
-def test_what_a_full_disk_cut_off_is_replaced(check: Checks, home: Path) -> None:
+def test_a_full_disk_leaves_no_part_of_a_file(check: Checks, home: Path) -> None:
     """Files of the first process may not grow beyond a few blocks."""
     assert check(home, most_bytes=20_000)
-    assert kept(home).stat().st_size <= 20_000
+    assert not [*(home / "flowc").iterdir()]
     assert check(home)
     assert not check(home)
     assert kept(home).stat().st_size > 20_000

@@ -325,6 +325,12 @@ FEATURES = (
         needs="openvino",
     ),
     Feature(
+        name="engine_listed", title="`batch` of what there is on it",
+        inside="o: Some   n: Group   l: All   {x} -> o -> n -> l -> {y}", wanted=lambda n: [k % 5 * 3 * k for k in n],
+        pins="A.n -> {1} streams 2 engine openvino", network=lambda n: 3 * n,
+        comes=dict.fromkeys([k.name for k in KINDS[1:]], NOTHING), needs="openvino",
+    ),
+    Feature(
         name="adapt", title="a cut that moves", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1} adapt',
         network=lambda n: 3 * n, comes=dict.fromkeys(STATES, "F811"),
     ),

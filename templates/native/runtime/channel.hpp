@@ -7,6 +7,8 @@
 namespace flow
 {
 
+constexpr size_t LARGE = 1 << 16;
+
 // Of tokens that tasks which go on after errors may not have made, a byte says that one is missing.
 // Is any of these?
 inline bool any_missing(const uint8_t *missing, int64_t count)
@@ -51,6 +53,16 @@ public:
     virtual void load(int64_t tokens, const char *from, const uint8_t *missing) = 0;
 };
 
+// Memory that is zero; much of it begins on a page, so that a GPU can reach it.
+inline void *zeros(size_t count, size_t size)
+{
+    if (count * size < LARGE)
+        return calloc(count, size);
+    void *const memory = mmap(nullptr, count * size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
 // Token n of the writer lies at slot n % slots, and the slots are a multiple of what the writer
 // makes in an iteration: so what a firing makes is in one piece. What a reader sees may begin near
 // the end of the slots: then that part is copied in front of them, where `margin` tokens have room.
@@ -75,7 +87,7 @@ public:
     Ring(Between names, int64_t size, int64_t slots, int64_t capacity, int64_t seen,
          int64_t delay = 0, const T *values = nullptr)
         : names(names), size(size), slots(slots), margin(seen), capacity(capacity), delay(delay),
-          base(static_cast<T *>(calloc((margin + slots) * size, sizeof(T))) + margin * size),
+          base(static_cast<T *>(zeros((margin + slots) * size, sizeof(T))) + margin * size),
           holes(HOLES ? static_cast<uint8_t *>(calloc(margin + slots, 1)) + margin : nullptr),
           seen_taken(-delay), most(delay), taken(-delay)
     {
@@ -230,7 +242,7 @@ public:
         : names(names), size(size), slots(slots), capacity(capacity), seen(seen), kept(kept),
           in_iteration(in_iteration), delay(delay), all_writers(all_writers),
           all_readers(all_readers), writers(new End[all_writers]), readers(new End[all_readers]),
-          memory(static_cast<T *>(calloc((all_readers * seen + slots) * size, sizeof(T)))),
+          memory(static_cast<T *>(zeros((all_readers * seen + slots) * size, sizeof(T)))),
           base(memory + all_readers * seen * size),
           holes(HOLES ? static_cast<uint8_t *>(calloc(all_readers * seen + slots, 1)) : nullptr),
           most(delay)

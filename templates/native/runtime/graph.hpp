@@ -56,6 +56,8 @@ struct Code {
     virtual std::string failed(int status) { return "returned " + std::to_string(status); }
     // Of a live source, after a firing: when its data came; -1: just now.
     virtual ns arrived() const { return -1; }
+    // After `open`: the inference engine, its version and precision, where a pin named it.
+    virtual std::string engine() const { return ""; }
     // Where it drops tokens.
     virtual const Mailbox *mailbox() const { return nullptr; }
 };

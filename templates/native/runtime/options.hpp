@@ -12,6 +12,7 @@ namespace flow
 struct Options {
     int64_t frames = -1;  // -1: until the stream ends
     bool full_speed = false, fail_on_miss = false, quiet = false, real_time = false, reserve = false;
+    bool strict = false;
     std::vector<std::string> settings;
     std::string trace, trace_frames, report;
     std::string start, events, control, replay;  // of programs with states
@@ -143,8 +144,8 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known, cons
 inline const char *const USAGE =
     "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
-    "            [--real-time] [--reserve] [--start STATE] [--events FILE] [--control PATH]\n"
-    "            [--replay FILE]\n";
+    "            [--strict] [--real-time] [--reserve] [--start STATE] [--events FILE]\n"
+    "            [--control PATH] [--replay FILE]\n";
 inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
@@ -160,6 +161,7 @@ inline const char *const ABOUT =
     "  --quiet               no progress and no table\n"
     "  --watchdog S          stop when a firing (not of a source), a start or a close takes\n"
     "                        longer than S seconds; 0 = never (default 60)\n"
+    "  --strict              wait after each kernel on a GPU: failures name it\n"
     "  --real-time           threads under SCHED_FIFO, on a core each; memory stays where it is\n"
     "  --reserve             the same, and threads whose work the text bounds under\n"
     "                        SCHED_DEADLINE, on any core\n"
@@ -206,6 +208,7 @@ inline Options parsed(int count, char **words)
         bool *const flag = is("--full-speed")     ? &options.full_speed
                            : is("--fail-on-miss") ? &options.fail_on_miss
                            : is("--quiet")        ? &options.quiet
+                           : is("--strict")       ? &options.strict
                            : is("--real-time")    ? &options.real_time
                            : is("--reserve")      ? &options.reserve
                                                   : nullptr;

@@ -539,6 +539,7 @@ void open_streams()
 void prepare(const Options &options)
 {
     run.full_speed = options.full_speed;
+    run.strict = options.strict;
     run.real_time = options.real_time || options.reserve;
     run.reserve = options.reserve && !options.full_speed;
     run.lines = run.workers.size() + Dropping::all.size();

@@ -179,6 +179,7 @@ inline std::string task_json(const Task &task, double seconds)
 {
     std::string mean = "null", deviation = "null";
     const Done done = task.done();
+    const std::string engine = task.code.engine();
     if (done.fired) {
         const double of_one = double(done.busy) / double(done.fired);
         const double variance = std::max(0.0, done.squares / double(done.fired) - of_one * of_one);
@@ -190,7 +191,8 @@ inline std::string task_json(const Task &task, double seconds)
            ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
            ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 4) +
            ", \"failed\": " + std::to_string(task.failed) +
-           ", \"skipped\": " + std::to_string(done.skipped) + "}";
+           ", \"skipped\": " + std::to_string(done.skipped) +
+           (engine.empty() ? "" : ", \"engine\": " + json(engine)) + "}";
 }
 
 inline double utilization(const char *processor)
@@ -411,6 +413,7 @@ inline std::string table(const About &about)
     }
     Rows tasks{{"task", "processor", "firings", "mean us", "max us", "share"}};
     Rows lost{{"task", "failed", "left out"}};
+    Rows engines{{"network", "engine"}};
     for (const Task *task : Task::all) {
         const Done done = task->done();
         const double share = double(done.busy) / 1e9 / std::max(run.seconds, 1e-9);
@@ -420,6 +423,8 @@ inline std::string table(const About &about)
         if (task->failed || done.skipped)
             lost.push_back(
                 {task->name, std::to_string(task->failed), std::to_string(done.skipped)});
+        if (const std::string engine = task->code.engine(); !engine.empty())
+            engines.push_back({task->name, engine});
     }
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
@@ -429,7 +434,7 @@ inline std::string table(const About &about)
         dropped.push_back({place.name, std::to_string(place.box->written),
                            std::to_string(place.box->dropped)});
     std::string text = columns(apps) + "\n";
-    for (const Rows &rows : {paths, lost, dropped})
+    for (const Rows &rows : {paths, lost, dropped, engines})
         if (rows.size() > 1)
             text += columns(rows) + "\n";
     if (!about.planned.empty()) {

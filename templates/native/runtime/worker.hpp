@@ -96,10 +96,12 @@ struct Used {
 
 struct Worker;
 class Control;
+struct Lane;
 
 // What all threads of a program share.
 struct Run {
     bool full_speed = false, real_time = false, reserve = false;
+    bool strict = false;  // a GPU is waited for after each kernel
     ns begin = 0;
     double seconds = 0;
     Cells *cells = nullptr;
@@ -162,6 +164,7 @@ struct Worker {
     pthread_t thread{};
     Bell stirred;
     Tracer tracer;
+    Lane *lane = nullptr;  // its stream, where it is one of a GPU
 
     Worker(const char *processor, Scheduling scheduling, void (*round)(Worker &, int64_t),
            std::vector<Turn> turns)
@@ -232,6 +235,19 @@ struct Worker {
     {
         const ns spent = called_live(task, firing, call);
         return last ? failed(task, firing, last) : arrived(task, firing, spent);
+    }
+    // The same for a task on a GPU, which counts the time that a firing takes there.
+    template <typename Call> bool fire_there(Task &task, int64_t firing, Call call)
+    {
+        const int status = called(task, firing, call);
+        const ns begin = began;
+        began = now();
+        progress.store(progress.load(relaxed) + 1, relaxed);
+        if (status)
+            return failed(task, firing, status);
+        tracer.firing(task, firing, begin, began, 1);
+        go_on_from_trace();
+        return true;
     }
     // The same for tasks that go on after errors: is it `there`, what it should have made?
     template <typename Call>
