@@ -363,6 +363,12 @@ def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
     assert status == 0 and document["apps"]["A"]["deadline_misses"] == 0
 
 
+def test_missed_deadlines_are_told_while_it_runs(faults: Path) -> None:
+    status, _, said = run(faults, "--frames", "1500")
+    told = r"flowc: A missed \d+ deadlines in its last \d+ frames \(deadline 0.001 ms, last frame [\d.]+ ms\)\n"
+    assert status == 0 and re.search(told, said)
+
+
 def test_real_time_is_asked_of_the_system(faults: Path) -> None:
     child = start(faults, "--real-time", "--quiet", WAITS="3")
     assert next_line(child) == b"0\n"
