@@ -59,7 +59,8 @@ DB, LOOSE_DB, ANY_DB = 20, 10, 1
 #: Networks of `best`, the frames of a run, and what is tried.
 SEVEN = (*NAMES, "googlenet", "unet")
 FEW = 60
-RUNS = {"fp32": ENGINES, "bf16": (OPENVINO,), "int8": ENGINES}
+BOTH = (ENGINES[0], OPENVINO)
+RUNS = {"fp32": BOTH, "bf16": (OPENVINO,), "int8": BOTH}
 SHAPES = {"in turn": "cpu[0], cpu[1]", "two threads": "cpu[0] threads 2"}
 APPS = ("Left", "Right")
 SAMPLES, JUDGMENTS = 16, 3
