@@ -138,29 +138,45 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
     """The same for what only the places of tasks decide on."""
     tasks = {t.name: t for app in system.apps for t in app.tasks}
     spans = {name: task.span for name, task in tasks.items()}
-    faults = {}
+    faults = [
+        *_of_orders(deployment, tasks),
+        *_of_open_ends(deployment, spans),
+        *_of_codes(deployment, spans),
+    ]
+    return tuple({fault.message: fault for fault in faults}.values())
+
+
+def _of_orders(deployment: Deployment, tasks: Mapping[str, Task]) -> Iterator[Diagnostic]:
+    """Errors for how often tasks fire in a round, and on how many processors."""
     batches = {t.name: t.code.batch for t in deployment.tasks}
-    for worker in deployment.every_worker:
-        for entry in worker.order:
-            if entry.times % batches[entry.task]:
-                message = f"`{entry.task}` has a batch that is not full"
-                faults[message] = _later(message, spans.get(entry.task))
-            if entry.replica[1] > 1 and _begins_anew(tasks.get(entry.task)):
-                message = _ANEW_IN_TURN.format(entry.task)
-                faults[message] = _later(message, spans.get(entry.task))
+    for entry in (entry for worker in deployment.every_worker for entry in worker.order):
+        task = tasks.get(entry.task)
+        span = None if task is None else task.span
+        if entry.times % batches[entry.task]:
+            yield _later(f"`{entry.task}` has a batch that is not full", span)
+        if entry.replica[1] > 1 and _begins_anew(task):
+            yield _later(_ANEW_IN_TURN.format(entry.task), span)
+
+
+def _of_open_ends(deployment: Deployment, spans: Mapping[str, Span | None]) -> Iterator[Diagnostic]:
+    """Errors for results that may be missing at one end and be there at another."""
     incomplete = lossy(deployment)
     for app in deployment.every_app:
         ends = [t for t in app.tasks if isinstance(t.code, BorderCode) and t.inputs]
         if len(ends) > 1 and any(t.name in incomplete for t in ends):
             message = f"app `{app.name}` goes on after errors, and has several `out`"
-            faults[message] = _later(message, spans.get(ends[0].name))
+            yield _later(message, spans.get(ends[0].name))
+
+
+def _of_codes(deployment: Deployment, spans: Mapping[str, Span | None]) -> Iterator[Diagnostic]:
+    """Errors for the code of tasks where they are placed."""
     for task in deployment.tasks:
-        faults |= {d.message: d for d in _of_kind(task, spans.get(task.name))}
+        yield from _of_kind(task, spans.get(task.name))
         if deployment.scenario is not None and isinstance(task.code, CudaCode | OpenVinoCode):
             what = "kernels" if isinstance(task.code, CudaCode) else "OpenVINO as its engine"
-            message = f"`{task.name}` has {what}, in a program with states"
-            faults[message] = _later(message, spans.get(task.name))
-    return tuple(faults.values())
+            yield _later(
+                f"`{task.name}` has {what}, in a program with states", spans.get(task.name)
+            )
 
 
 def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:

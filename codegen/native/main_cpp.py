@@ -7,6 +7,7 @@ template gets strings that are ready to print; all decisions are made here and i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -139,38 +140,18 @@ class MainText:
         self._deployment, self._layout, self._symbols = deployment, places, symbols
         self._marks, self._timed = marks, _timed(deployment, marks)
         self._lossy = lossy(deployment)
-        apps = list(dict.fromkeys(f"app {app.name}" for app in whole.every_app))
-        names = {}
-        for task in whole.tasks:
-            names[task.name] = task.name if len(apps) > 1 else task.name.partition(".")[2]
-        codes = [t.code for t in whole.tasks if isinstance(t.code, LinkCode)]
-        links = [f"link {name}" for name in dict.fromkeys(code.link for code in codes)]
-        states = [] if whole.scenario is None else whole.scenario.states
-        of_states = [f"state {state.name}" for state in states]
-        own = {*_OWN, *CPP_WORDS, *symbols.taken}
-        own |= OWN_OF_STATES if self._in_states else set()
-        ids = identifiers([*apps, *names.values(), *links, *of_states], own)
-        self.states = {name.removeprefix("state "): ids[name] for name in of_states}
-        self._links = {link.removeprefix("link "): ids[link] for link in links}
-        self._apps = {app.removeprefix("app "): ids[app] for app in apps}
-        self._tasks = {name: ids[short] for name, short in names.items()}
+        names = _names_of(whole, symbols, self._in_states)
+        self.states, self._links = names.states, names.links
+        self._apps, self._tasks = names.apps, names.tasks
         self._on_gpu = on_gpu(deployment, places)
         self._app_of = {t.name: app for app in deployment.apps for t in app.tasks}
         self._ports = {t.name: _port_names(t) for t in deployment.tasks}
         self._members = self._place_names()
         processors = dict.fromkeys(w.processor for w in whole.every_worker)
         self._cores = {name: core for core, name in enumerate(processors)}
-        self._processors: dict[str, dict[str, None]] = {}
-        for worker in whole.every_worker:
-            for entry in worker.order:
-                self._processors.setdefault(entry.task, {})[worker.processor] = None
+        self._processors = _processors_of(whole)
         #: Tasks of apps with a share.
-        self._shares = {
-            entry.task
-            for worker in deployment.processors
-            if worker.server is not None and not worker.background
-            for entry in worker.order
-        }
+        self._shares = _with_shares(deployment)
         #: The worker of each task, of several the first one: what a firing does is written there.
         self._first: dict[str, int] = {}
         for number, worker in enumerate(deployment.processors):
@@ -941,6 +922,50 @@ class MainText:
 
 
 # -- words -----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What apps, tasks, links and states are called in main.cpp, by their names in the text."""
+
+    apps: dict[str, str]
+    tasks: dict[str, str]
+    links: dict[str, str]
+    states: dict[str, str]
+
+
+def _names_of(whole: Deployment, symbols: Symbols, in_states: bool) -> _Names:
+    """Names that are unique in a program; tasks bear that of their app where there are several."""
+    apps = list(dict.fromkeys(f"app {app.name}" for app in whole.every_app))
+    several = len(apps) > 1
+    tasks = {t.name: t.name if several else t.name.partition(".")[2] for t in whole.tasks}
+    linked = [t.code.link for t in whole.tasks if isinstance(t.code, LinkCode)]
+    links = [f"link {name}" for name in dict.fromkeys(linked)]
+    states = [] if whole.scenario is None else [f"state {s.name}" for s in whole.scenario.states]
+    own = {*_OWN, *CPP_WORDS, *symbols.taken}
+    own |= OWN_OF_STATES if in_states else set()
+    ids = identifiers([*apps, *tasks.values(), *links, *states], own)
+    return _Names(
+        {app.removeprefix("app "): ids[app] for app in apps},
+        {name: ids[short] for name, short in tasks.items()},
+        {link.removeprefix("link "): ids[link] for link in links},
+        {state.removeprefix("state "): ids[state] for state in states},
+    )
+
+
+def _processors_of(whole: Deployment) -> dict[str, dict[str, None]]:
+    """The processors of each task, in the order of workers."""
+    found: dict[str, dict[str, None]] = {}
+    for worker in whole.every_worker:
+        for entry in worker.order:
+            found.setdefault(entry.task, {})[worker.processor] = None
+    return found
+
+
+def _with_shares(deployment: Deployment) -> set[str]:
+    """The tasks of workers with a share."""
+    served = (w for w in deployment.processors if w.server is not None and not w.background)
+    return {entry.task for worker in served for entry in worker.order}
+
+
 def _port_names(task: DeployedTask) -> dict[str, str]:
     """The names of ports in the namespace of their task, by direction and name."""
     ports = [*(f"in {p.name}" for p in task.inputs), *(f"out {p.name}" for p in task.outputs)]

@@ -230,10 +230,12 @@ def test_events_come_in_at_a_socket(patrol: Path, tmp_path: Path) -> None:
 def test_a_crash_leaves_no_socket(patrol: Path, tmp_path: Path) -> None:
     place = tmp_path / "c"
     child = start(patrol, "--control", str(place), "--full-speed", SLOW="500")
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    own: list[str] = []
     deadline = time.monotonic() + HANGS
-    while not place.exists() and time.monotonic() < deadline:
+    while not (place.exists() and own) and time.monotonic() < deadline:
         time.sleep(0.01)
-    own = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        own = children.read_text().split()
     os.kill(int(own[0]), signal.SIGKILL)
     _, said = child.communicate(timeout=HANGS)
     assert child.returncode == 1 and b"SIGKILL" in said

@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from flowc import cli
+from flowc.cli.analyze import analyze
+from flowc.cli.check import check
 
 from . import mutate
 from .faces import face
@@ -125,16 +126,16 @@ def run(rng: Random, folder: Path) -> bool:
     file = folder / "net.onnx"
     done = [
         face(
-            cli.check,
+            check,
             folder / "app.flow",
             platform=rng.choice(("host", "orin", "xavier")),
             as_json=True,
         )
     ]
-    done.append(face(cli.analyze, file, seconds=0.3, as_json=rng.random() < 0.5))
-    done.append(face(cli.analyze, file, cuts=True, as_json=rng.random() < 0.5))
+    done.append(face(analyze, file, seconds=0.3, as_json=rng.random() < 0.5))
+    done.append(face(analyze, file, cuts=True, as_json=rng.random() < 0.5))
     if rng.random() < 0.5:
-        done.append(face(cli.analyze, file, by_parts=True, seconds=0.3))
+        done.append(face(analyze, file, by_parts=True, seconds=0.3))
     if rng.random() < 0.3:
-        done.append(face(cli.analyze, file, memory=True, seconds=0.3, as_json=rng.random() < 0.5))
+        done.append(face(analyze, file, memory=True, seconds=0.3, as_json=rng.random() < 0.5))
     return any(done)

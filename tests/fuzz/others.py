@@ -14,7 +14,7 @@ from random import Random
 
 import flowc
 import numpy as np
-from flowc import cli
+from flowc.cli.import_ import import_
 from flowc.interop.registry import Options
 from flowc.networks.onnx.interface import Border, NetworkError
 from flowc.networks.quantization.calibration import calibration
@@ -147,7 +147,7 @@ def make_darknet(rng: Random, folder: Path) -> None:
 def run_darknet(rng: Random, folder: Path) -> bool:
     """Import it."""
     return face(
-        cli.import_, folder / "net.cfg", output=folder / "net.onnx", options=Options(), force=True
+        import_, folder / "net.cfg", output=folder / "net.onnx", options=Options(), force=True
     )
 
 
@@ -202,7 +202,7 @@ def make_jedi(rng: Random, folder: Path) -> None:
 def run_jedi(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
     done = face(
-        cli.import_, folder / "app.cfg", output=folder / "app.flow", options=Options(), force=True
+        import_, folder / "app.cfg", output=folder / "app.flow", options=Options(), force=True
     )
     if done:
         _is_readable(folder / "app.flow")
@@ -253,9 +253,7 @@ def make_sdf3(rng: Random, folder: Path) -> None:
 
 def run_sdf3(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
-    done = face(
-        cli.import_, folder / "g.xml", output=folder / "g.flow", options=Options(), force=True
-    )
+    done = face(import_, folder / "g.xml", output=folder / "g.flow", options=Options(), force=True)
     if done:
         _is_readable(folder / "g.flow")
     return done
@@ -294,7 +292,7 @@ def run_hopes(rng: Random, folder: Path) -> bool:
     for name in HOPES:
         out = folder / "out" / f"{name}.flow"
         options = Options({"times": times, **part})
-        if face(cli.import_, folder / name, output=out, options=options, force=True):
+        if face(import_, folder / name, output=out, options=options, force=True):
             _is_readable(out)
         else:
             done = False
@@ -323,7 +321,7 @@ def run_preesm(rng: Random, folder: Path) -> bool:
     """Import it; what comes out is a text that flowc can read."""
     out = folder / "out" / "ramp.flow"
     name = rng.choice(["Scenarios/two.scenario", "Algo/ramp.pi"])
-    done = face(cli.import_, folder / "Ramp" / name, output=out, options=Options(), force=True)
+    done = face(import_, folder / "Ramp" / name, output=out, options=Options(), force=True)
     if done:
         _is_readable(out)
     return done

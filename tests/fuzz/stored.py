@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 
 import flowc
-from flowc import cli
+from flowc.cli.analyze import analyze
+from flowc.cli.check import check
 from flowc.codegen.emit import emit
 from flowc.driver.plan.program import place, plan
 from flowc.driver.text import store
@@ -112,8 +113,8 @@ def run(rng: Random, folder: Path) -> bool:
     """Check, analyses, and all of a build but writing."""
     file = folder / "app.flow"
     checked = flowc.check(file)
-    face(cli.check, file, as_json=rng.random() < 0.5)
-    face(cli.analyze, file, seconds=0.3, as_json=True)
+    face(check, file, as_json=rng.random() < 0.5)
+    face(analyze, file, seconds=0.3, as_json=True)
     profile = store.read_profile(checked.require())[0] if checked.ok else None
     if checked.ok:
         face(_plan, checked, profile)

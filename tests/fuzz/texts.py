@@ -13,7 +13,11 @@ from pathlib import Path
 from random import Random
 
 import flowc
-from flowc import cli
+from flowc.cli.analyze import analyze
+from flowc.cli.check import check
+from flowc.cli.export import export
+from flowc.cli.headers import headers
+from flowc.cli.show import show
 from flowc.codegen.emit import emit
 from flowc.driver.plan.program import place, require_buildable
 from flowc.driver.plan.program import plan as plan_of
@@ -239,7 +243,7 @@ def run(rng: Random, folder: Path) -> bool:
     file = folder / "app.flow"
     platform = rng.choice(("host", "host", "host", "orin", "host2", "xavier"))
     before = flowc.check(file, platform=platform)
-    face(cli.check, file, platform=platform, as_json=rng.random() < 0.5)
+    face(check, file, platform=platform, as_json=rng.random() < 0.5)
     _format(file)
     if before.ok:
         after = flowc.check(file, platform=platform)
@@ -247,7 +251,7 @@ def run(rng: Random, folder: Path) -> bool:
             "a formatted text means something else"
         )
     face(
-        cli.analyze,
+        analyze,
         file,
         seconds=0.3,
         platform=platform,
@@ -257,7 +261,7 @@ def run(rng: Random, folder: Path) -> bool:
     if before.ok and before.system.apps:
         if rng.random() < 0.3:
             face(
-                cli.export,
+                export,
                 file,
                 output=folder / "out.xml",
                 options=Options(),
@@ -265,7 +269,7 @@ def run(rng: Random, folder: Path) -> bool:
                 force=True,
             )
             face(
-                cli.export,
+                export,
                 file,
                 format="jedi",
                 output=folder / "out.cfg",
@@ -273,10 +277,10 @@ def run(rng: Random, folder: Path) -> bool:
                 platform=platform,
                 force=True,
             )
-        face(cli.headers, file)
+        face(headers, file)
         face(_plan, before)
         if rng.random() < 0.03:
-            face(cli.show, file, output=folder / "out.svg", platform=platform)
+            face(show, file, output=folder / "out.svg", platform=platform)
     return before.ok
 
 
