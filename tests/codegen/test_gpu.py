@@ -979,6 +979,30 @@ def test_batches_and_slices_reach_networks_from_a_device(
     assert done.stdout == run(directory, "--frames", "3", "--quiet", "--twin").stdout
 
 
+ASKED = """
+import numpy as np
+import main
+from runtime.embed import Running
+with Running(main.program()) as running:
+    futures = [running.ask(np.full((1, 3), k, np.float32)) for k in range(11)]
+    print([future.result(timeout=30).tolist() for future in futures])
+"""
+
+
+def test_requests_in_batches_reach_a_network_on_a_device(write: Write, tmp_path: Path) -> None:
+    flow = write(
+        'network Net from "net.onnx" { in x: float32[1, 3]   out y: float32[1, 3]   batch 4 }\n'
+        "app A { batch up to 4 within 1 ms   in x: float32[1, 3]   out y: float32[1, 3]   n: Net   x -> n -> y }\n"
+        "platform pc { cpu core[2]  gpu cuda }\nmapping on pc { A.n -> cuda }"
+    )
+    affine(tmp_path / "net.onnx", batch=True)
+    directory = build(flow, tmp_path / "out", platform="pc")
+    (directory / "ask.py").write_text(ASKED)
+    done = on_stand_in(directory, "ask.py")
+    assert done.returncode == 0 and "0 violations" in done.stderr, done.stderr
+    assert json.loads(done.stdout) == [[[k + 1.0] * 3] for k in range(11)]
+
+
 def test_arrays_on_their_way_to_a_device_are_checked(write: Write, tmp_path: Path) -> None:
     flow = write(
         'task Bad { out x: float32[4]   python "t.py:bad" }\n'
