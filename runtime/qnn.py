@@ -16,51 +16,30 @@ import numpy as np
 
 from .code import Network
 from .memory import Outputs, Rehearsal
+from .npu import OnNpu
 from .tokens import Port, TaskError
 
 PROVIDER = "QNNExecutionProvider"
 
 
-class Qnn(Network):
-    """Inference on NPUs; `file` to `outputs` as in `Network`. The n-th processor of the task is
-    core `cores[n]`."""
+class Qnn(OnNpu):
+    """Inference on NPUs; arguments as in `OnNpu`."""
 
     def __init__(
         self, file: str, inputs: Sequence[str], outputs: Sequence[str], cores: Sequence[int] = (0,)
     ) -> None:
-        Network.__init__(self, file, inputs, outputs)
+        OnNpu.__init__(self, file, inputs, outputs, cores)
         self.twin = Emulated(file, inputs, outputs)
-        self._cores = list(cores)
-        self._sessions: List[Any] = []
-        self._per_iteration, self._engine = 1, ""
-
-    @property
-    def engine(self) -> str:
-        return self._engine
-
-    def fired_per_iteration(self, firings: int) -> None:
-        self._per_iteration = firings
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
         self._inputs, self._made = inputs, Outputs(self._wanted, outputs, own=True)
         opened = [npu_session(path, core, here=True) for core in self._cores]
-        self._sessions = [session for session, _ in opened]
+        self._opened = [session for session, _ in opened]
         self._engine = opened[0][1]
 
-    def rehearsals(self) -> List[Rehearsal]:
-        return []
-
-    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
-        return None
-
     def fire(self, inputs: Sequence[np.ndarray], firing: int, options: Any = None) -> Any:
-        # Replicas have iterations in turn, in the order of their processors.
-        turn = firing // self._per_iteration % len(self._sessions)
-        return tuple(self._made.of(self._sessions[turn], self._names, inputs))
-
-    def close(self) -> None:
-        self._sessions = []
+        return tuple(self._made.of(self._of(firing), self._names, inputs))
 
 
 class Emulated(Network):

@@ -21,6 +21,7 @@ import numpy as np
 
 from .code import Network
 from .memory import Rehearsal
+from .npu import OnNpu
 from .tokens import Port, TaskError
 
 TARGET = "rk3588"
@@ -43,9 +44,8 @@ class Model(NamedTuple):
         return os.path.join(home, "engines", name)
 
 
-class Rknn(Network):
-    """Inference on the NPU; `file` to `outputs` as in `Network`, `digest` as in `Model`. The n-th
-    processor of the task is core `cores[n]`."""
+class Rknn(OnNpu):
+    """Inference on the NPU; arguments as in `OnNpu`, `digest` as in `Model`."""
 
     def __init__(
         self,
@@ -55,19 +55,9 @@ class Rknn(Network):
         digest: str,
         cores: Sequence[int] = (0,),
     ) -> None:
-        Network.__init__(self, file, inputs, outputs)
+        OnNpu.__init__(self, file, inputs, outputs, cores)
         self.twin = Simulated(file, inputs, outputs)
         self._digest = digest
-        self._cores = list(cores)
-        self._opened: List[Any] = []
-        self._per_iteration, self._engine = 1, ""
-
-    @property
-    def engine(self) -> str:
-        return self._engine
-
-    def fired_per_iteration(self, firings: int) -> None:
-        self._per_iteration = firings
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = Model(self.file, (), (), self._digest).engine(home)
@@ -76,21 +66,13 @@ class Rknn(Network):
             opened, self._engine = on_npu(path, core)
             self._opened.append(opened)
 
-    def rehearsals(self) -> List[Rehearsal]:
-        return []
-
-    def caller(self, phase: int) -> Optional[Callable[..., Any]]:
-        return None
-
     def fire(self, inputs: Sequence[np.ndarray], firing: int, options: Any = None) -> Any:
-        # Replicas have iterations in turn, in the order of their processors.
-        turn = firing // self._per_iteration % len(self._opened)
-        return _inferred(self._opened[turn], inputs, self._outputs)
+        return _inferred(self._of(firing), inputs, self._outputs)
 
     def close(self) -> None:
         for opened in self._opened:
             opened.release()
-        self._opened = []
+        OnNpu.close(self)
 
 
 class Simulated(Network):
