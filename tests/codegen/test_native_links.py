@@ -24,6 +24,7 @@ from flowc.driver.execute.run import test as run_harness
 from builds import HANGS, ROOT
 from limits import next_line
 from models import N, save
+from native_runs import start
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -55,17 +56,6 @@ def agreed(folder: Path, text: str, apps: int, platform: str = "two") -> Path:
     assert found.status == 0, found.tests
     assert len(found.tests) == 4 * apps
     return folder / "build"
-
-
-def start(build: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [build / "main", *words],
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,  # lines that are read here take nothing from what follows
-    )
 
 
 def run(build: Path, *words: str, **variables: str) -> tuple[int, str, str]:

@@ -27,6 +27,7 @@ from builds import HANGS, ROOT
 from models import N, save
 from native import disagreement_of, disagreement_with_states, of_both
 from native_compiler import QUICK
+from native_runs import start
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -70,16 +71,6 @@ def patrol(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = of_both(folder, "states.flow", "elsewhere.flow", platform="four")
     assert disagreement_of(build, folder / "record") == ""
     return build
-
-
-def start(build: Path, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [build / "main", *words],
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 def run(build: Path, *words: str, **variables: str) -> tuple[int, str, str]:

@@ -36,20 +36,6 @@ PINS = {
     "stages": 'cuda until "entry" | cuda until "neck" streams 2 | cuda',
 }
 
-STATES = """
-use "denoise.flow"
-graph Seen(seed: int) {
-    camera: Camera(seed = seed)   edges: Edges(height = HEIGHT, width = WIDTH)   show: Show
-    camera -> edges, show.clean   edges -> show.edges
-}
-app Left { seen: Seen(seed = 1) }
-app Right { seen: Seen(seed = 2) }
-scenario S {
-    initial state left { run Left }
-    state both { run Left, Right }
-    left -> both after 1 ms   both -> left after 1 ms
-}
-"""
 FAULTS = """
 task Source { out x: float32[4]   python "t.py:source" }
 task Work { in x: float32[4]   out y: float32[4]   cuda "k.cu:KERNEL"   grid 1   block 4
@@ -147,6 +133,8 @@ def _random_programs(folder: Path, programs: int) -> list[Case]:
 
 
 def _examples(folder: Path, examples: Path) -> list[Case]:
+    from test_gpu import STATES
+
     shutil.copytree(examples, folder / "examples", ignore=shutil.ignore_patterns("*.json", "build"))
     detector, denoise = folder / "examples" / "detector", folder / "examples" / "denoise"
     cases = []

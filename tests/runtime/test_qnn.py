@@ -26,25 +26,8 @@ from typer.testing import CliRunner
 
 from builds import Write, build, harness, run
 from models import N, save, weights
+from npu_texts import PYTHON, TEXT
 
-PYTHON = """
-import numpy as np
-
-def make(firings=[]):
-    firings.append(0)
-    return np.random.default_rng(len(firings)).random((1, 4, 8, 8), np.float32)
-
-def take(y):
-    print("got", y.shape, flush=True)
-"""
-TEXT = """
-task Make {{ out x: float32[1, 4, 8, 8]  python "t.py:make" }}
-task Take {{ in y: float32[1, 4, 8, 8]  python "t.py:take" }}
-network Net from "net.onnx" {{ in x: float32[1, 4, 8, 8] from "x"  out y: float32[1, 4, 8, 8] from "y" {more} }}
-app A {{ m: Make  n: Net  t: Take  m -> n -> t }}
-platform board {{ {module} cpu core[2]  npu hexagon[2] engine qnn }}
-mapping on board {{ A.n -> {pin} }}
-"""
 INT8 = 'precision int8 calibrate "x.npy"'
 BOTH = "hexagon[0], hexagon[1]"
 
@@ -54,7 +37,8 @@ def flow(write: Write) -> Iterator[Any]:
     """Texts with a network of four layers, one of which QNN does not offer (`Erf`)."""
 
     def made(pin: str = BOTH, more: str = INT8, erf: bool = False, module: str = "") -> Path:
-        text = write(TEXT.format(more=more, pin=pin, module=module), t_py=PYTHON)
+        platform = f"{module} cpu core[2]  npu hexagon[2] engine qnn"
+        text = write(TEXT.format(more=more, pin=pin, platform=platform), t_py=PYTHON)
         folder = text.parent
         last = N("Erf" if erf else "Relu", ["c"], ["y"])
         nodes = [

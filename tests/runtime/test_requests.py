@@ -18,6 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from builds import HANGS, Write, harness, run
+from request_texts import PLAIN, TWICE
 
 TASKS = """
 import numpy as np
@@ -78,17 +79,6 @@ PINS = {
         f"Service.{task} -> core[0], core[1]" for task in ("pre", "detect", "find", "classify", "show")
     ) + " }",
 }  # fmt: skip
-#: One token of each request goes through.
-PLAIN = """
-task Twice { in x: float32[3]   out y: float32[3]   on error skip   python "tasks.py:twice" }
-app Plain { BATCH   in x: float32[3]   out y: float32[3]   twice: Twice   x -> twice -> y }
-"""
-TWICE = """
-def twice(x):
-    if x[0] == 3:
-        raise ValueError("three")
-    return x * 2
-"""
 
 
 def write_network(file: Path, size: int) -> None:

@@ -28,28 +28,11 @@ from typer.testing import CliRunner
 
 from builds import HANGS, ROOT, Write, build, harness, run
 from models import N, save, weights
+from npu_texts import PYTHON, TEXT
 
 STAND_INS = ROOT / "tests" / "support" / "standins" / "rockchip"
 SHELL = "sh -c 'for last; do :; done; exec sh -c \"$last\"' ssh"
 SHAPE = (1, 4, 8, 8)
-PYTHON = """
-import numpy as np
-
-def make(firings=[]):
-    firings.append(0)
-    return np.random.default_rng(len(firings)).random((1, 4, 8, 8), np.float32)
-
-def take(y):
-    print("got", y.shape, flush=True)
-"""
-TEXT = """
-task Make {{ out x: float32[1, 4, 8, 8]  python "t.py:make" }}
-task Take {{ in y: float32[1, 4, 8, 8]  python "t.py:take" }}
-network Net from "net.onnx" {{ in x: float32[1, 4, 8, 8] from "x"  out y: float32[1, 4, 8, 8] from "y" {more} }}
-app A {{ m: Make  n: Net  t: Take  m -> n -> t }}
-platform board {{ cpu core[2]  npu rk[{cores}] engine rknn }}
-mapping on board {{ A.n -> {pin} }}
-"""
 INT8, FP16 = 'precision int8 calibrate "x.npy"', "precision fp16"
 ALL = "rk[0], rk[2], rk[1]"
 in_toolkit = pytest.mark.skipif(find_spec("rknn") is None, reason="there is no rknn-toolkit2")
@@ -60,7 +43,8 @@ def flow(write: Write) -> Iterator[Any]:
     """Texts with a network of four layers, the last of which RKNN may not offer (`Tan`)."""
 
     def made(pin: str = ALL, more: str = FP16, last: str = "Relu", cores: int = 3) -> Path:
-        text = write(TEXT.format(more=more, pin=pin, cores=cores), t_py=PYTHON)
+        platform = f"cpu core[2]  npu rk[{cores}] engine rknn"
+        text = write(TEXT.format(more=more, pin=pin, platform=platform), t_py=PYTHON)
         nodes = [
             N("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
             N("Relu", ["a"], ["b"]),

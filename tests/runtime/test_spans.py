@@ -13,23 +13,13 @@ import pytest
 
 from builds import Write
 from limits import HANGS
+from request_texts import PLAIN, TWICE
 
 pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-TEXT = """
-task Twice { in x: float32[3]   out y: float32[3]   on error skip   python "tasks.py:twice" }
-app Plain { BATCH   in x: float32[3]   out y: float32[3]   twice: Twice   x -> twice -> y }
-"""
-TWICE = """
-def twice(x):
-    if x[0] == 3:
-        raise ValueError("three")
-    return x * 2
-"""
 
 
 @pytest.fixture
@@ -52,7 +42,7 @@ def named(exporter: InMemorySpanExporter, name: str) -> list[Any]:
 def test_a_frame_is_in_the_span_of_its_request(
     write: Write, tmp_path: Path, tracer: Any, exporter: InMemorySpanExporter
 ) -> None:
-    flow = write(TEXT.replace("BATCH", ""), tasks_py=TWICE)
+    flow = write(PLAIN.replace("BATCH", ""), tasks_py=TWICE)
 
     async def request(service: Any, n: int) -> None:
         with tracer.start_as_current_span(f"request {n}"):
@@ -84,7 +74,7 @@ def test_a_frame_is_in_the_span_of_its_request(
 def test_a_batch_is_linked_with_the_spans_of_its_requests(
     write: Write, tmp_path: Path, tracer: Any, exporter: InMemorySpanExporter
 ) -> None:
-    flow = write(TEXT.replace("BATCH", "batch up to 4 within 1000 s"), tasks_py=TWICE)
+    flow = write(PLAIN.replace("BATCH", "batch up to 4 within 1000 s"), tasks_py=TWICE)
     with flowc.open(flow, tmp_path / "out", spans=tracer) as service:
         asked = []
         for n in range(4, 12):
@@ -109,7 +99,7 @@ def test_an_exporter_that_fails_spoils_no_answer(
         def start_span(self, *_: Any, **__: Any) -> Any:
             raise OSError("no collector")
 
-    flow = write(TEXT.replace("BATCH", ""), tasks_py=TWICE)
+    flow = write(PLAIN.replace("BATCH", ""), tasks_py=TWICE)
     with flowc.open(flow, tmp_path / "out", spans=Broken()) as service:
         assert service.ask(np.float32([1, 0, 0])).result(HANGS)[0] == 2
     assert "a frame has no spans: OSError: no collector" in caplog.text
