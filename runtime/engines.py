@@ -11,8 +11,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
-import numpy as np
-
 from .code import Network
 from .cuda import CudaError, DeviceStream, Memory
 from .device import OnDevice, lane
@@ -66,8 +64,7 @@ class OnnxCuda(OnDevice):
                 self.cuda.free(one)
 
     def _zeros(self, port: Port, stream: DeviceStream) -> Memory:
-        shape = self._tensor(port)
-        memory = self.cuda.memory(int(np.prod(shape, dtype=np.int64)) * port.dtype.itemsize)
+        memory = self.cuda.memory(self._size(port))
         stream.zero(memory.pointer, memory.nbytes)
         return memory
 
