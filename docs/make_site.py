@@ -73,6 +73,7 @@ PAGES: dict[str, list[str]] = {
             "matrix",
             "diagnostics",
             "json",
+            "files",
             "glossary",
         )
     ],
