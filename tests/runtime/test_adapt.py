@@ -80,8 +80,8 @@ def _network(path: Path, channels: int) -> None:
     rng = np.random.default_rng(0)
     nodes, weights = [], []
     for k in range(1, DEPTH + 1):
-        kernel = rng.normal(0, 0.07, (channels, channels, 3, 3)).astype(np.float32)
-        weights.append(numpy_helper.from_array(kernel, f"w{k}"))
+        kernel = rng.normal(0, (2 / (9 * channels)) ** 0.5, (channels, channels, 3, 3))
+        weights.append(numpy_helper.from_array(kernel.astype(np.float32), f"w{k}"))
         nodes.append(
             helper.make_node(
                 "Conv", [f"r{k - 1}" if k > 1 else "x", f"w{k}"], [f"c{k}"], pads=[1, 1, 1, 1]
