@@ -20,7 +20,7 @@ from .own_graph import APART, opened
 from .tokens import Port, on_host
 
 #: Frames and seconds that are looked at before the cut may move.
-WINDOW, SECONDS = 20, 0.3
+WINDOW, SECONDS = 10, 0.1
 #: A move has to promise this much, and to keep this much of the time between frames.
 CLEARLY, KEPT = 0.93, 0.98
 #: After a move that was none, that many windows pass before the next, then twice as many, up to the

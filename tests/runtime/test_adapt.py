@@ -73,7 +73,7 @@ def as_planned(self, side, variant, ns):
     self.say = said.append
     if side == self.last:
         seen += 1
-        now += max(spent)
+        now += max(sum(ns for ns, p in zip(spent, self.places) if p == k) for k in self.places)
     took(self, side, variant, spent[side])
 adapt.Cut.took = as_planned
 sys.argv = ["main.py", "--quiet"]
@@ -142,16 +142,23 @@ def made_elsewhere(build: Path) -> None:
     listed.write_text(json.dumps(document))
 
 
+def moves_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The layers behind which `DRIVER` saw the cuts move. There may be some on the way: a window may
+    lie on both sides of a change."""
+    said = json.loads(done.stdout.splitlines()[-1])
+    return [line.removeprefix("the cut of A.net moved to ") for line in said]
+
+
 @pytest.mark.parametrize(
-    ("stages", "common", "expected"),
+    ("stages", "common", "first", "last"),
     [
-        (TWO, True, ["`r7`", "`r5`"]),
-        (TWO, False, ["`r7`", "`r5`"]),
-        (THREE, True, ["`r2`, `r9`", "`r3`, `r9`"]),
+        (TWO, True, "`r7`", ["`r5`"]),
+        (TWO, False, "`r7`", ["`r5`"]),
+        (THREE, True, "`r2`, `r9`", ["`r1`, `r7`", "`r2`, `r8`", "`r3`, `r9`"]),
     ],
 )
 def test_no_frame_is_lost_while_the_cut_of_a_program_moves(
-    write: Write, tmp_path: Path, stages: str, common: bool, expected: list[str]
+    write: Write, tmp_path: Path, stages: str, common: bool, first: str, last: list[str]
 ) -> None:
     """A core is loaded, later it is free again: the cut moves, and comes back; every frame is what
     it would be."""
@@ -164,11 +171,8 @@ def test_no_frame_is_lost_while_the_cut_of_a_program_moves(
     command = [sys.executable, "-c", DRIVER, str(build), str(FRAMES // 2)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert done.returncode == 0, done.stderr
-    moves = [
-        line.removeprefix("the cut of A.net moved to ")
-        for line in json.loads(done.stdout.splitlines()[-1])
-    ]
-    assert moves == expected
+    moves = moves_of(done)
+    assert moves[0] == first and moves[-1] in last
     whole = onnxruntime.InferenceSession(tmp_path / "net.onnx")
     sums = [float(whole.run(None, {"x": x})[0].sum()) for x in frames]
     expected = [sums[left % 7] for left in reversed(range(FRAMES))]
@@ -339,7 +343,7 @@ def test_two_cuts_follow_a_load_that_changes_every_five_seconds(
     moves = adapt.Cut("A.net", three(), start)
     said: list[str] = []
     moves.say = said.append
-    assert frames_of(moves, clock, loads, 5) >= 1.1 * max(fixed)
+    assert frames_of(moves, clock, loads, 5) >= 1.18 * max(fixed)
     assert said[0] == "the cut of A.net moved to `l2`, `l7`" and moves.moves >= 4
 
 
@@ -421,8 +425,8 @@ def test_a_loaded_gpu_gives_layers_to_the_cpu_and_takes_them_back(
     directory, _ = on_gpu(write, tmp_path, platform, GPU)
     half = str(FRAMES // 2)
     done = on_stand_in(directory, "driver.py", str(directory), half, tensorrt="8.5.2")
-    moved = "the cut of A.net moved to `{}`".format
-    assert json.loads(done.stdout.splitlines()[-1]) == [moved("r7"), moved("r5")], done.stderr
+    moves = moves_of(done)
+    assert moves[0] == "`r7`" and moves[-1] == "`r5`", done.stderr
 
 
 def test_the_harness_runs_the_twin_of_a_moving_cut(
