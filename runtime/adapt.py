@@ -21,10 +21,11 @@ from .tokens import Port, on_host
 
 #: Frames and seconds that are looked at before the cut may move.
 WINDOW, SECONDS = 10, 0.1
-#: A move has to promise this much, and to keep this much of the time between frames.
-CLEARLY, KEPT = 0.93, 0.98
-#: After a move that was none, that many windows pass before the next, then twice as many, up to the
-#: last number.
+#: A move has to promise this much of the load; it may take this much of the time between frames.
+#: More is allowed than before, since a load may have come with it.
+CLEARLY, KEPT = 0.93, 1.1
+#: After a move that is undone, that many windows pass before the next, then twice as many, up to
+#: the last number.
 PAUSE = (2, 32)
 
 
@@ -102,7 +103,8 @@ class Cut:
                 self._spent = [[] for _ in self.others]
 
     def _consider(self, period: float) -> None:
-        """Go back if the last move was none, else move if other cuts promise to be clearly better.
+        """Go back if the last move made frames slower, else move if other cuts promise to be
+        clearly better.
 
         Each stage is slower than planned by some factor, which holds for all that its processor
         does. Means, not medians: a core that is shared gives some frames all of its time and others
