@@ -205,8 +205,8 @@ def _stage(task: str, network: Network, place: Placement | None, sources: Source
         return ExternalStage(
             task,
             sources.place("networks", own, part.model),
-            part.inputs,
-            part.outputs,
+            tuple(t.name for t in part.inputs),
+            tuple(t.name for t in part.outputs),
             threads,
         )
     tensors = tuple(t.name for t in network.inputs), tuple(t.name for t in network.outputs)

@@ -126,8 +126,8 @@ class Part:
     """The model of a stage: ONNX with the tensors it reads and makes."""
 
     model: bytes = field(repr=False)
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True)

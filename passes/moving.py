@@ -22,11 +22,13 @@ from ..model.application import (
     Part,
     Port,
     Task,
+    Tensor,
     Variant,
 )
 from ..model.mapping import Mapping
 from ..model.types import TensorType
 from ..networks.onnx.cuts import LayerChain, read_chain, size
+from ..networks.onnx.interface import Border
 from ..networks.onnx.split import Stage, split
 from .stages import ending_at
 
@@ -44,7 +46,7 @@ def moving(app: Application, task: Task, network: Network, layers: tuple[str, ..
     fixed = network.shapes
     chain = read_chain(path, fixed)
     split(path, fixed, 1, layers)  # raises the fault of a layer
-    variants, start, largest = _variants(path, fixed, chain, layers)
+    variants, start, largest = _variants(network, chain, layers)
     digest = hashlib.sha256(
         repr((network.content_hash, [v.layers for v in variants], start)).encode()
     ).hexdigest()
@@ -127,17 +129,19 @@ class _Row:
 
 
 def _variants(
-    path: Path, fixed: dict[str, tuple[int, ...]], chain: LayerChain, layers: tuple[str, ...]
+    network: Network, chain: LayerChain, layers: tuple[str, ...]
 ) -> tuple[tuple[Variant, ...], int, int]:
     """The models of all choices of cuts, the number of the pinned one, and the most bytes that
     cross."""
+    path, fixed = Path(network.path), network.shapes
+    ports = {t.name: t for t in (*network.inputs, *network.outputs)}
     row = _Row.of(chain)
     pinned = tuple(row.names.index(layer) for layer in layers)
     choices = row.choices(pinned)
     known: dict[Part, Part] = {}
     variants = []
     for choice in choices:
-        parts = (_part(stage) for stage in split(path, fixed, 1, row.layers(choice)))
+        parts = (_part(stage, ports) for stage in split(path, fixed, 1, row.layers(choice)))
         models = tuple(known.setdefault(part, part) for part in parts)
         variants.append(Variant(row.layers(choice), models, row.work(choice)))
     inputs = sum(size(chain.tensors[t]) for t in chain.inputs)
@@ -145,12 +149,15 @@ def _variants(
     return tuple(variants), choices.index(pinned), largest
 
 
-def _part(stage: Stage) -> Part:
-    return Part(
-        stage.model,
-        tuple(i.tensor.name for i in stage.inputs),
-        tuple(b.name for b in stage.outputs),
-    )
+def _part(stage: Stage, ports: MappingABC[str, Tensor]) -> Part:
+    """The part that a stage is; `ports` are the tensors of the whole network."""
+
+    def tensor(border: Border) -> Tensor:
+        known = ports.get(border.name)
+        return known or Tensor(border.name, TensorType(border.dtype, border.shape))
+
+    inputs = tuple(tensor(i.tensor) for i in stage.inputs)
+    return Part(stage.model, inputs, tuple(map(tensor, stage.outputs)))
 
 
 def _wired(app: Application, task: Task, stages: Sequence[Task]) -> Application:

@@ -101,8 +101,8 @@ def _each(app: Application, change: Callable[[Task], Task]) -> Application:
 
 
 def _converts(network: Network, tensorrt: tuple[int, ...]) -> bool:
-    if network.converted_from is not None or network.model:
-        return False
+    if network.converted_from is not None or network.model or network.moving is not None:
+        return False  # stages were cut from the converted file
     if network.precision == "fp16":
         return TensorRTVersion(tensorrt).strongly_typed
     return network.precision == "int8" and network.calibrate is not None

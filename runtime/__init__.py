@@ -16,6 +16,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _NAMES = {
     "adapt": ("Cut", "Stage", "Variant"),
+    "adapt_on_device": ("StageOnDevice",),
     "age": ("Age", "Reaction"),
     "bands": ("Bands",),
     "channel": ("Channel",),

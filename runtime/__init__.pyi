@@ -3,6 +3,7 @@
 from .adapt import Cut as Cut
 from .adapt import Stage as Stage
 from .adapt import Variant as Variant
+from .adapt_on_device import StageOnDevice as StageOnDevice
 from .age import Age as Age
 from .bands import Bands as Bands
 from .channel import Channel as Channel

@@ -17,14 +17,15 @@ import numpy as np
 from .code import Code
 from .memory import LoadedSession, Rehearsal
 from .own_graph import APART, opened
-from .tokens import Port
+from .tokens import Port, on_host
 
 #: Frames and seconds that are looked at before the cut may move.
-WINDOW, SECONDS = 20, 0.3
-#: A move has to promise this much, and to keep this much of the time between frames.
-CLEARLY, KEPT = 0.93, 0.98
-#: After a move that was none, that many windows pass before the next, then twice as many, up to the
-#: last number.
+WINDOW, SECONDS = 10, 0.1
+#: A move has to promise this much of the load; it may take this much of the time between frames.
+#: More is allowed than before, since a load may have come with it.
+CLEARLY, KEPT = 0.93, 1.1
+#: After a move that is undone, that many windows pass before the next, then twice as many, up to
+#: the last number.
 PAUSE = (2, 32)
 
 
@@ -77,6 +78,11 @@ class Cut:
         self._trial: Optional[Tuple[int, float]] = None
         self._pause = self._wait = 0
 
+    def meet(self, task: Any, run: Any) -> None:
+        """Before the first frame: the task of a stage, and the run that it is in."""
+        self.say = run.say
+        self.paced = task.app.period is not None and not run.full_speed
+
     def beside(self, stage: int, variant: int) -> float:
         """How much of the time of a stage the other tasks on its processor take."""
         work = self.variants[variant].work[stage]
@@ -97,7 +103,8 @@ class Cut:
                 self._spent = [[] for _ in self.others]
 
     def _consider(self, period: float) -> None:
-        """Go back if the last move was none, else move if other cuts promise to be clearly better.
+        """Go back if the last move made frames slower, else move if other cuts promise to be
+        clearly better.
 
         Each stage is slower than planned by some factor, which holds for all that its processor
         does. Means, not medians: a core that is shared gives some frames all of its time and others
@@ -136,12 +143,27 @@ class Cut:
             self.current = best
 
 
-class _Frame:
-    """What goes from stage to stage: the number of the variant, tensors by name, and since when."""
+class Frame:
+    """What goes from stage to stage: the number of the variant, tensors by name (on a device, or
+    arrays), and since when."""
 
-    def __init__(self, variant: int, tensors: Dict[str, np.ndarray]) -> None:
-        self.variant, self.tensors = variant, tensors
-        self.ready = time.perf_counter_ns()
+    def __init__(self, variant: int, tensors: Dict[str, Any], ready: int) -> None:
+        self.variant, self.tensors, self.ready = variant, tensors, ready
+
+
+def frame_of(cut: Cut, number: int, tensors: Sequence[str], inputs: Sequence[Any]) -> Frame:
+    """The frame that a stage is given; the first one begins it with the `tensors` of its ports."""
+    if number == 0:
+        return Frame(cut.current, dict(zip(tensors, inputs)), 0)
+    frame: Frame = inputs[0][()]
+    return frame
+
+
+def token_of(variant: int, tensors: Dict[str, Any]) -> np.ndarray:
+    """A frame, for the next stage, from now on."""
+    token = np.empty((), object)
+    token[()] = Frame(variant, tensors, time.perf_counter_ns())
+    return token
 
 
 class Stage(Code):
@@ -160,8 +182,7 @@ class Stage(Code):
         self._ended = 0
 
     def meet(self, task: Any, run: Any) -> None:
-        self.cut.say = run.say
-        self.cut.paced = task.app.period is not None and not run.full_speed
+        self.cut.meet(task, run)
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         files = [v.parts[self.number][0] for v in self.cut.variants]
@@ -183,23 +204,21 @@ class Stage(Code):
         return [run for part, work in known.values() for run in part.rehearsals(work)]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
-        if self.number == 0:
-            ready = 0
-            variant, tensors = self.cut.current, dict(zip(self._tensors, inputs))
-        else:
-            frame: _Frame = inputs[0][()]  # type: ignore[assignment]
-            ready, variant, tensors = frame.ready, frame.variant, dict(frame.tensors)
+        frame = frame_of(self.cut, self.number, self._tensors, inputs)
+        variant, tensors = frame.variant, dict(frame.tensors)
         _, reads, _ = self.cut.variants[variant].parts[self.number]
+        awaits = any(not isinstance(tensors[n], np.ndarray) for n in reads)
+        feeds = {n: on_host(tensors[n]) for n in reads}
         begin = time.perf_counter_ns()
-        tensors.update(self._parts[variant].run({n: tensors[n] for n in reads}))
+        tensors.update(self._parts[variant].run(feeds))
         end = time.perf_counter_ns()
+        # how long results of a device have been there is not known
+        ready = begin if awaits else frame.ready
         self.cut.took(self.number, variant, end - begin + self._late(ready, variant, begin, end))
         self._ended = end
         if self.number == self.cut.last:
-            return tuple(tensors[n] for n in self._tensors)
-        token = np.empty((), object)
-        token[()] = _Frame(variant, tensors)
-        return token
+            return tuple(on_host(tensors[n]) for n in self._tensors)
+        return token_of(variant, tensors)
 
     def _late(self, ready: int, variant: int, begin: int, end: int) -> int:
         """On a core that is shared, a thread that slept is served late: that is the core's slowness

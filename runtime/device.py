@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import threading
 from collections import deque
-from typing import Any, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -236,7 +236,7 @@ class DeviceWorker:
             elif not end.done():
                 return
             self.flying.popleft()
-            code.spent.append(int(end.since(start) * 1e6))
+            code.landed(int(end.since(start) * 1e6))
 
 
 _LANES: List[DeviceWorker] = []
@@ -324,6 +324,8 @@ class OnDevice(Code):
         self.strict = False
         #: Times of firings that have ended, in ns.
         self.spent: Deque[int] = deque()
+        #: Gets each of these times.
+        self.landed: Callable[[int], None] = self.spent.append
         self.inputs: Sequence[Port] = ()
         self.outputs: Sequence[Port] = ()
         self._pools: List[MemoryPool] = []

@@ -83,7 +83,7 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
         values = [(n, t, value_of(v, home)) for n, t, v in document["parameters"]]
         state = [(n, d, tuple(s)) for n, d, s in document["state"]]
         return C(_copied(document["library"], home, libraries), document["name"], values, state)
-    if kind == "moving":
+    if kind in ("moving", "moving_engine"):
         variants = [
             _made("Variant", v["layers"], v["parts"], v["work"]) for v in document["variants"]
         ]

@@ -80,8 +80,12 @@ def _unfit_network(task: Task, network: Network, kind: str) -> Reason | None:
     if network.precision == "bf16":
         message = f"`{task.name}` cannot run on a {kind}: `precision bf16` is for CPUs"
         return "F540", message, "pin it to a cpu, or write `precision fp16`"
-    if network.moving is not None:
-        return "F505", f"the cut of `{task.name}` can move between CPUs only", "leave `adapt` out"
+    if network.moving is not None and kind != "gpu":
+        message = (
+            f"`{task.name}` cannot run on a {kind}: its cut moves, and engines there are few and"
+            " made for one cut"
+        )
+        return "F505", message, "leave `adapt` out, or pin its stages to CPUs and a GPU"
     if network.one_piece:
         message = f"`{task.name}` cannot run on a {kind}: it has {network.one_piece}"
         return "F404", message, "leave it on a cpu: it stays in one piece"

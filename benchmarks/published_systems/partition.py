@@ -51,9 +51,7 @@ def tables() -> Iterator[Table]:
     yield _counts()
     yield _reported()
     yield _mobilenet()
-    yield from changing_load.tables(
-        {name: _profile(gpu, cpu) for name, (gpu, cpu, _, _) in TABLE_5.items()}
-    )
+    yield from changing_load.tables(loads())
     yield _objectives()
     yield _stages()
     yield board(
@@ -99,6 +97,11 @@ def _reported() -> Table:
         " in %",
         rows,
     )
+
+
+def loads() -> dict[str, Costs]:
+    """The profile of MobileNet beside each load of Table 5."""
+    return {name: _profile(gpu, cpu) for name, (gpu, cpu, _, _) in TABLE_5.items()}
 
 
 def _profile(gpu_fps: float, cpu_fps: float) -> Costs:

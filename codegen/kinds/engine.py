@@ -6,13 +6,15 @@ An engine is a kind of code: `onnx_cuda` and `tensorrt`, depending on the platfo
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...model.application import Network
+from ...model.deployment import DeployedTask
 from ...model.platform import Pool
 from ..names import literal, option
-from .kind import ON_DEVICE, BuildCode, CodeSite, names, several, tensors
+from .kind import ON_DEVICE, BuildCode, BuiltEngine, CodeSite, names, several, tensors
 
 #: Changes when build_engines.py would build other plans from the same models.
 BUILT = 2
@@ -48,6 +50,10 @@ class EngineCode(BuildCode):
     on_device = True
     not_choosable = ON_DEVICE
 
+    def engines(self, task: DeployedTask) -> Sequence[BuiltEngine]:
+        """See `BuildCode`."""
+        return (BuiltEngine(self, task.inputs, task.outputs),)
+
     @property
     def network_text(self) -> str:
         """The arguments in main.py for the file and the tensors of its ports."""
@@ -59,17 +65,17 @@ class EngineCode(BuildCode):
         return option("batch", several(self.batch))
 
 
-Engine = TypeVar("Engine", bound=EngineCode)
+Code = TypeVar("Code", bound=EngineCode)
 
 
 def engine_code(
-    of_engine: type[Engine],
+    of_engine: type[Code],
     engine: str,
     network: Network,
     site: CodeSite,
     on: tuple[tuple[str, str, int], ...],
     contents: bytes = b"",
-) -> Engine:
+) -> Code:
     """A network on these processors, run by that engine, which is built from `contents` as well."""
     shapes = [(t.name, t.type) for t in (*network.inputs, *network.outputs)]
     words = repr((BUILT, network.content_hash, shapes, site.place.fallback)).encode() + contents

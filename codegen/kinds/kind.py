@@ -8,14 +8,14 @@ that the other modules of `codegen` ask of code are members of `BuildCode`.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...dsl.includes import c_includes
 from ...model.application import FilePath, Network, Parameter, Task, Value
-from ...model.deployment import DataFile, DeployedTask, Deployment, Plain
+from ...model.deployment import DataFile, DeployedPort, DeployedTask, Deployment, Plain
 from ...model.mapping import Placement
 from ...model.platform import Kind as ProcessorKind
 from ...model.platform import Platform
@@ -62,6 +62,15 @@ class DeviceMemory:
     weights: int | None
     arena: int | None
     processors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltEngine:
+    """A network, or a part of one, that is built for a device: its code, and its ports."""
+
+    code: BuildCode
+    inputs: tuple[DeployedPort, ...]
+    outputs: tuple[DeployedPort, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,10 @@ class BuildCode(abc.ABC):
     def passes_on(self) -> tuple[int, int | None] | None:
         """How often each token goes on, or how many of the last ones; None: it makes new ones."""
         return None
+
+    def engines(self, task: DeployedTask) -> Sequence[BuiltEngine]:
+        """What is built for devices, for the task whose code this is."""
+        return ()
 
     def requests(self, task: DeployedTask) -> int:
         """How many requests it takes in a batch at most; 0: it takes none."""

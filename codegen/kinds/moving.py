@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
-from ...model.application import CommonWeights, Part, Task, Variant
+from ...model.application import CommonWeights, Moving, Network, Part, Task, Tensor, Variant
 from ...model.deployment import Deployment
 from ...networks.common_weights import common_weights
 from ..libraries import Library, onnxruntime
@@ -16,6 +18,8 @@ from ..names import literal, option
 from .common_weights import place_common
 from .kind import CPU, BuildCode, CodeSite, Identifiers, Kind, names
 
+#: What main.py imports for a stage.
+WORDS = frozenset({"Cut", "Stage", "Variant"})
 #: A file of the build with its input and output tensors.
 File = tuple[str, tuple[str, ...], tuple[str, ...]]
 
@@ -51,8 +55,12 @@ class MovingCode(BuildCode):
     kind: str = "moving"
 
     moves = True
-    words = frozenset({"Cut", "Stage", "Variant"})
     not_choosable = "has a cut that moves"
+
+    @property
+    def words(self) -> frozenset[str]:
+        """See `BuildCode`."""
+        return WORDS
 
     def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
         """See `BuildCode`."""
@@ -80,37 +88,50 @@ class MovingCode(BuildCode):
         ]
 
 
+Code = TypeVar("Code", bound=MovingCode)
+
+
 def _file(file: File) -> str:
     return f"({literal(file[0])}, {names(file[1])}, {names(file[2])})"
 
 
-def _make(task: Task, site: CodeSite) -> MovingCode | None:
-    """The models of all variants as files; all stages name the same ones."""
-    network = task.network
-    if network is None or network.moving is None:
-        return None
-    moving, file = network.moving, Path(network.path)
+def files_of(network: Network, moving: Moving) -> dict[Part, Path]:
+    """A file for each model of a network whose cuts move, beside the file of the network."""
+    whole, stem = Path(network.path), _stem(network, moving)
+    files: dict[Part, Path] = {}
+    for variant in moving.variants:
+        for stage, part in enumerate(variant.parts, 1):
+            name = f"{stem}.stage{stage}.{len(files) + 1}{whole.suffix}"
+            files.setdefault(part, whole.with_name(name))
+    return files
 
-    stem = re.sub(r"\[(\d+)\]", r"-\1", f"{file.stem}={moving.network}")
-    models: dict[str, str] = {}
-    files: dict[Part, File] = {}
 
-    def place(part: Part, stage: int) -> File:
-        if part not in files:
-            own = file.with_name(f"{stem}.stage{stage}.{len(files) + 1}{file.suffix}")
-            models[_digest(part)] = own.name
-            placed = site.sources.place("networks", own, part.model)
-            files[part] = placed, part.inputs, part.outputs
-        return files[part]
+def _stem(network: Network, moving: Moving) -> str:
+    return re.sub(r"\[(\d+)\]", r"-\1", f"{Path(network.path).stem}={moving.network}")
 
-    variants = []
-    for v in moving.variants:
-        parts = tuple(place(part, k) for k, part in enumerate(v.parts, 1))
-        variants.append(DeployedVariant(v.layers, parts, v.work))
-    common = _common(moving.variants, str(file.with_name(f"{stem}.weights")))
+
+def moving_code(of: type[Code], network: Network, moving: Moving, site: CodeSite) -> Code:
+    """The code of a stage, with the models of all variants as files; all stages name the same
+    ones."""
+    paths = files_of(network, moving)
+    models = {_digest(part): path.name for part, path in paths.items()}
+    files = {
+        part: (
+            site.sources.place("networks", path, part.model),
+            _names(part.inputs),
+            _names(part.outputs),
+        )
+        for part, path in paths.items()
+    }
+    variants = (
+        DeployedVariant(v.layers, tuple(files[part] for part in v.parts), v.work)
+        for v in moving.variants
+    )
+    weights = Path(network.path).with_name(f"{_stem(network, moving)}.weights")
+    common = _common(moving.variants, str(weights))
     listed = "" if common is None else place_common(common, models, site.sources)
     ports = (*network.inputs, *network.outputs)
-    return MovingCode(
+    return of(
         moving.network,
         moving.stage,
         tuple(t.name for t in ports),
@@ -120,6 +141,17 @@ def _make(task: Task, site: CodeSite) -> MovingCode | None:
         moving.places,
         listed,
     )
+
+
+def _make(task: Task, site: CodeSite) -> MovingCode | None:
+    network = task.network
+    if network is None or network.moving is None:
+        return None
+    return moving_code(MovingCode, network, network.moving, site)
+
+
+def _names(tensors: Iterable[Tensor]) -> tuple[str, ...]:
+    return tuple(t.name for t in tensors)
 
 
 def _digest(part: Part) -> str:
@@ -133,4 +165,4 @@ def _common(variants: tuple[Variant, ...], file: str) -> CommonWeights | None:
     return common_weights({_digest(part): part.model for part in parts}, file)
 
 
-KIND = Kind("moving", MovingCode.words, CPU, _make)
+KIND = Kind("moving", WORDS, CPU, _make)

@@ -8,12 +8,13 @@ versions to them.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...model.application import Network, Task
-from ...model.deployment import Deployment
+from ...model.deployment import DeployedPort, DeployedTask, Deployment
 from ...model.tensorrt import TensorRTVersion
 from ...networks.onnx.memory import needs_in_tensorrt
 from ...networks.quantization.implicit import without_pairs
@@ -21,7 +22,7 @@ from ..libraries import CUDA_PYTHON, Library
 from ..names import literal
 from ..sources import Plan
 from .engine import EngineCode, engine_code, processors_of
-from .kind import CodeSite, DeviceMemory, Identifiers, Kind
+from .kind import CodeSite, DeviceMemory, Identifiers, Kind, code_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,16 +57,23 @@ class TensorRTCode(EngineCode):
         return f"TensorRT({self.network_text}, {options})"
 
 
+def engines_of(
+    tasks: Iterable[DeployedTask],
+) -> Iterator[tuple[TensorRTCode, Sequence[DeployedPort]]]:
+    """The engines that TensorRT runs for these tasks, with the ports that they read."""
+    for task in tasks:
+        for engine in code_of(task).engines(task):
+            if isinstance(engine.code, TensorRTCode):
+                yield engine.code, engine.inputs
+
+
 def stages(deployment: Deployment) -> list[str]:
     """What build_engines.py builds: each model once for each kind of processor."""
     found: dict[str, None] = {}
-    for task in deployment.tasks:
-        code = task.code
-        if not isinstance(code, TensorRTCode):
-            continue
+    for code, inputs in engines_of(deployment.tasks):
         shapes = {
             name: (code.batch * p.shape[0], *p.shape[1:]) if code.batch > 1 else p.shape
-            for name, p in zip(code.inputs, task.inputs, strict=True)
+            for name, p in zip(code.inputs, inputs, strict=True)
         }
         for device in sorted({device for _, device, _ in code.on}):
             words = [literal(code.file), literal(device), literal(code.precision), str(code.batch)]
@@ -82,13 +90,12 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
     built = stages(deployment)
     if not built:
         return {}
-    codes = (t.code for t in deployment.tasks)
     words = {
         "name": deployment.name,
         "version": str(TensorRTVersion(deployment.tensorrt)),
         "dialect": TensorRTVersion(deployment.tensorrt).dialect,
         "stages": built,
-        "implicit": any(isinstance(c, TensorRTCode) and c.implicit for c in codes),
+        "implicit": any(code.implicit for code, _ in engines_of(deployment.tasks)),
     }
     return {
         f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ...codegen.deploy import deploy, sequential
-from ...codegen.kinds.tensorrt import TensorRTCode
+from ...codegen.kinds.tensorrt import engines_of
 from ...dsl.modules import local_modules
 from ...machines.board import BUILDER
 from ...machines.host import last_words
@@ -236,10 +236,10 @@ def _engines(
     engines = _Engines()
     for name, task in able.items():
         if task.network is not None:
-            plan = _plan(task, kind, deployment, reported)
-            engines.arenas[name] = plan.arena
-            if may_be_cut(task):
-                engines.layers[name] = _layers(task.network, plan)
+            plans = _plans_of(task, kind, deployment, reported)
+            engines.arenas[name] = max(plan.arena for plan in plans)
+            if may_be_cut(task) and task.network.moving is None:
+                engines.layers[name] = _layers(task.network, plans[0])
     return engines
 
 
@@ -268,20 +268,19 @@ def _unreadable(why: str) -> Diagnostic:
     return Diagnostic("F657", f"the measurements cannot be read: {why}", None, help=help_text)
 
 
-def _plan(
+def _plans_of(
     task: Task, kind: str, deployment: Deployment, reported: Sequence[_PlanSeen]
-) -> _PlanSeen:
-    """The report on the plan that a network runs. Raises Errors."""
-    codes: dict[str, object] = {}
-    for app in deployment.apps:
-        codes |= {deployed.name: deployed.code for deployed in app.tasks}
-    code = codes[task.name]
-    assert isinstance(code, TensorRTCode)
-    wanted = code.file, kind, code.precision, code.batch, code.digest
-    for seen in reported:
-        if (seen.file, seen.device, seen.precision, seen.batch, seen.digest) == wanted:
-            return seen
-    raise Errors([_unreadable(f"it has no entry for `{code.file}`")])
+) -> list[_PlanSeen]:
+    """The reports on the plans that a network runs: one, or where its cut moves, one for each part.
+    Raises Errors."""
+    known = {(s.file, s.device, s.precision, s.batch, s.digest): s for s in reported}
+    plans = []
+    for code, _ in engines_of(t for t in deployment.tasks if t.name == task.name):
+        seen = known.get((code.file, kind, code.precision, code.batch, code.digest))
+        if seen is None:
+            raise Errors([_unreadable(f"it has no entry for `{code.file}`")])
+        plans.append(seen)
+    return plans
 
 
 def _layers(network: Network, plan: _PlanSeen) -> Layers:

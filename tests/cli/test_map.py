@@ -514,8 +514,13 @@ def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_p
     )
     crossing = parts[0].graph.output[0].type.tensor_type.elem_type
     assert crossing == TensorProto.UINT8
-    call("build", flow, "-o", tmp_path / "out")
-    assert kept[0].stat().st_mtime_ns == stamp
+    flow.write_text(flow.read_text().replace("| cpu[0] }", "| cpu[0] adapt }"))
+    call("build", flow, "-o", tmp_path / "moving")
+    assert kept[0].stat().st_mtime_ns == stamp and harness(tmp_path / "moving").returncode == 0
+    moving = [onnx.load(p) for p in (tmp_path / "moving" / "networks").glob("*.stage*.onnx")]
+    assert len(moving) > 2 and all(
+        any(n.op_type == "QuantizeLinear" for n in p.graph.node) for p in moving
+    )
     np.save(
         tmp_path / "frames" / "more.npy", rng.standard_normal((2, 8, 32, 32)).astype(np.float32)
     )

@@ -630,6 +630,28 @@ def test_tasks_are_measured_on_their_devices(copies: Path) -> None:
 
 
 @pytest.mark.usefixtures("measuring")
+def test_stages_of_a_moving_cut_are_measured_with_all_of_their_engines(write: Write) -> None:
+    """Each stage has the largest arena of its parts, and no times of layers: they differ by cut."""
+    more = 'mapping on board { A.n -> core until "b" | ampere adapt }'
+    text = write(PARTLY + more, t_py=MAKE_AND_TAKE)
+    nodes = [
+        helper.make_node("Conv", [read, "w"], [made], pads=[1] * 4)
+        for read, made in zip("xabcd", "abcdy", strict=True)
+    ]
+    save(text.parent / "n.onnx", nodes, [1, 3, 8, 8])
+    store_profile(text, platform="board")
+    valid = flowc.check(text, platform="board").require()
+    profile, _ = store.read_profile(valid)
+    assert profile is not None
+    found = device.measure_devices(replace(valid, host=StandIns()), profile, 1.0)
+    entries = {e.subject: e for e in found.entries if e.processor == "gpu"}
+    assert entries.keys() == {"A.n.stage1", "A.n.stage2"}
+    for entry in entries.values():
+        assert entry.samples == 4 and entry.mean_ns > 0
+        assert entry.arena_bytes == 4096 and entry.layers == ()
+
+
+@pytest.mark.usefixtures("measuring")
 def test_a_network_that_a_dla_runs_in_part_is_measured_with_the_gpus_help(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
