@@ -73,6 +73,7 @@ PAGES: dict[str, list[str]] = {
             "matrix",
             "diagnostics",
             "json",
+            "files",
             "glossary",
         )
     ],
@@ -81,6 +82,7 @@ PAGES: dict[str, list[str]] = {
         "docs/beside.md",
         "docs/performance.md",
         "docs/published.md",
+        "docs/taken.md",
         "docs/stability.md",
         "CHANGELOG.md",
     ],

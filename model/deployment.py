@@ -44,8 +44,13 @@ class Code(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeployedPort:
-    """A port with its type; see `Port` of the application. `bounded` are the axes along which
-    tokens may be smaller than `shape`."""
+    """A port with its type; -1 in `shape` is a size that depends on data, and `bounded` are the
+    axes along which tokens may be smaller.
+
+    `rates` has one number for each phase. `stacked`: a firing sees a leading axis of tokens.
+    `window` is the number of tokens that every firing sees (0: those that it takes), `count` the
+    name of the count of a list.
+    """
 
     name: str
     dtype: str
@@ -59,9 +64,8 @@ class DeployedPort:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTask:
-    """`firings` per iteration. `fixed` are the parameters that cannot be changed at start.
-
-    The rest is as in the text: see `model.application.Task`.
+    """A task as in the text, with its `firings` per iteration. `fixed` are the parameters that
+    cannot be changed at start; a `live` source keeps at most `keep` tokens.
     """
 
     name: str
@@ -139,7 +143,11 @@ class DeployedApp:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A step of a static order; see `Fire` of the runtime."""
+    """A step of a static order: fires `task` `times` times, from firing `first` of an iteration on.
+
+    `stage` is how many iterations it lags behind, `replica` (r, n) means: only iterations i with
+    i % n == r; `round` (j, m): the j-th of m iterations that its app has in one round.
+    """
 
     task: str
     times: int

@@ -98,9 +98,9 @@ class Placement:
     """`processors[i % n]` runs iteration i of the task; more than one means that frames run in
     parallel.
 
-    `streams`, `threads`, `process`, `graph`, `fallback`, `bands`, `engine` and `precision` as in
-    `PinStage`. `buffers` is the least capacity of the task's channels in iterations (None: what the
-    order of firings needs).
+    `streams`, `threads`, `process`, `graph`, `fallback`, `bands`, `engine` (empty: ONNX Runtime on
+    CPUs) and `precision` (empty: that of the text) are those of pins. `buffers` is the least
+    capacity of the task's channels in iterations (None: what the order of firings needs).
     """
 
     task: str
@@ -124,8 +124,8 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """A stage of a network, as in `PinStage`; `predicted_ns` is the time of one inference of it, 0
-    if unknown.
+    """A stage of a network, as in a pin: `until` names its last layer (None = to the end).
+    `predicted_ns` is the time of one inference of it, 0 if unknown.
     """
 
     processors: _Processors

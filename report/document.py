@@ -149,7 +149,8 @@ class AppRow:
     """An app: its verdicts, the limit of its period, the positions of its tasks in a picture, and
     its run.
 
-    `columns`, `routes` and `back` are those of `layout.Layout`.
+    `columns`, from left to right, have names of tasks, and of places that arrows pass through:
+    `routes` are these places of each channel. `back` are the channels that lead to the left.
     """
 
     name: str
@@ -355,9 +356,13 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """See the top of the module. `build` is the digest of the program that ran.
+    """All results for an application. `build` is the digest of the program that ran, with its exit
+    `status` and the reason of a `failure` (empty: none).
 
     `machine` is the one that measured, or the origin of the times if they were `imported`.
+    `commands` made the data, and `missing` has, for data that is not known, the command that
+    computes it (empty: none). `diagnostics` are (severity, code, message). `predicted` is a chart
+    for each app, `measured` that of the trace, and `memory` the trade-off with the period.
     """
 
     name: str

@@ -15,7 +15,8 @@ from .python import PythonCode, python_code
 
 @dataclass(frozen=True, slots=True)
 class DeployedLaunch:
-    """A kernel of a firing; see `Launch` of the runtime."""
+    """A kernel of a firing with its arguments: names of ports, of `scratch` and `state`, or (type,
+    value). `shared` is in bytes."""
 
     kernel: str
     arguments: tuple[str | tuple[str, Plain], ...]

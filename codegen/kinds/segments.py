@@ -30,8 +30,9 @@ class SegmentCode:
 
 @dataclass(frozen=True, slots=True)
 class SegmentsCode(BuildCode):
-    """Segments one after another; see `model.application.Segments`. `common` is the file that lists
-    common weights, and `common_weights` their bytes. The rest is as in `OnnxCode`."""
+    """Segments one after another; `outputs` are the numbers of their results, in port order.
+    `common` is the file that lists common weights, and `common_weights` their bytes. The rest is as
+    in `OnnxCode`."""
 
     segments: tuple[SegmentCode, ...]
     outputs: tuple[int, ...]

@@ -4,6 +4,7 @@ somewhere."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from builds import ROOT
 
 SITE = runpy.run_path(str(ROOT / "docs" / "make_site.py"))
+STORED = ROOT / "tests" / "data" / "stored" / "1"
 FILM = runpy.run_path(str(ROOT / "docs" / "make_film.py"))
 
 
@@ -28,6 +30,30 @@ def test_every_page_is_listed_and_every_link_leads_somewhere(tmp_path: Path) -> 
         assert (tmp_path / name).is_file()
     assert "](examples/tracker/README.md)" in (tmp_path / "README.md").read_text()
     assert "(#report_1)" in (tmp_path / "docs/json.md").read_text()
+
+
+def test_the_page_of_files_is_up_to_date() -> None:
+    """`FLOWC_REWRITE_GOLDEN=1` rewrites it."""
+    page = runpy.run_path(str(ROOT / "docs" / "make_json.py"))["page"]()
+    target = ROOT / "docs" / "files.md"
+    if os.environ.get("FLOWC_REWRITE_GOLDEN"):
+        target.write_text(page)
+    assert target.read_text() == page, "run `python docs/make_json.py`"
+
+
+def test_the_page_of_files_has_every_field_of_a_file() -> None:
+    """The samples of this version; names of apps and tasks are no fields."""
+    page = (ROOT / "docs" / "files.md").read_text()
+    known = {*re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE), "version", "identity"}
+
+    def unknown(value: object) -> set[str]:
+        if isinstance(value, dict):
+            named = {key for key in value if re.search(r"[A-Z .]", key)}
+            return set(value) - known - named | {k for v in value.values() for k in unknown(v)}
+        return {k for v in value for k in unknown(v)} if isinstance(value, list) else set()
+
+    for name in ("profile", "mapping", "deployment"):
+        assert not unknown(json.loads((STORED / f"{name}.json").read_text()))
 
 
 def test_the_list_for_language_models_has_every_page_with_a_sentence() -> None:
