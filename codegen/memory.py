@@ -156,7 +156,7 @@ def _kept(task: DeployedTask) -> int:
     code = task.code
     if not isinstance(code, LinkCode):
         return (task.keep or 0) * sum(max(p.rates) * _bytes(p) for p in task.outputs)
-    token = sum(_bytes(p) for p in (*task.inputs, *task.outputs))
+    token = sum(max(p.rates) * _bytes(p) for p in (*task.inputs, *task.outputs))
     match code.end:
         case "take":
             return 0  # the writer put it there

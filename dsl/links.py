@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
+from typing import Any
 
 from ..analysis.dataflow.chains import chain_ways
 from ..analysis.dataflow.repetition import repetition
@@ -148,10 +149,12 @@ def _join(
     reader_port = app.first_reader(arrow.task)
     if reader_port is not None:
         _check_types(arrow, port, reader_port, context)
+        _check_lists(arrow, port, reader_port, context)
     type_ = port.type
     if type_ is None and reader_port is not None:
         type_ = reader_port.type
-    app.tasks[end.name] = replace(end, outputs=(replace(end.outputs[0], type=type_),))
+    end_port = replace(end.outputs[0], type=type_, **_list_of(port))
+    app.tasks[end.name] = replace(end, outputs=(end_port,))
     _write(apps[name], name, key, arrow, type_, end.link)
 
 
@@ -165,6 +168,28 @@ def _check_types(arrow: LossyArrow, port: Port, reader_port: Port, context: Cont
     ]
     message = f"`{_text(arrow.source)}` is {port.type}, `{reader_port.name}` is {reader_port.type}"
     context.fault("F205", message, arrow.span, label="these do not fit", notes=notes)
+
+
+def _check_lists(arrow: LossyArrow, port: Port, reader_port: Port, context: Context) -> None:
+    """A port that reads lists gets lists: single tokens would be looked at again and again."""
+    if reader_port.count and not port.count:
+        message = (
+            f"`{reader_port.name}` reads up to {reader_port.rates[0]} tokens, and"
+            f" `{_text(arrow.source)}` hands on one at a time"
+        )
+        notes = [Note("the list is read here", reader_port.span)]
+        help_text = (
+            f"write `rate up to {reader_port.rates[0]}` at the port of `{_text(arrow.source)}`"
+            " too, or leave it out where it is read"
+        )
+        context.fault("F221", message, arrow.span, notes=notes, help=help_text)
+
+
+def _list_of(port: Port) -> dict[str, Any]:
+    """The fields of a port that reads or writes a list whole: over a mailbox it is one token."""
+    if not port.count:
+        return {}
+    return {"rates": port.rates, "stacked": True, "count": port.count}
 
 
 def _text(endpoint: s.Endpoint) -> str:
@@ -182,6 +207,7 @@ def _write(
     """Give the app a sink that writes the port's tokens to the link."""
     sink = app.free_name(f"{name}.to_{arrow.task.partition('.')[0]}")
     port = Port("in", "in", kind, (1,), False, arrow.span)
+    port = replace(port, **_list_of(app.tasks[key[0]].port(key[1])))
     link = replace(link, writes=True)
     end = Task(
         sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link

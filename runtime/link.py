@@ -174,7 +174,8 @@ class Reader(_End):
 
 
 class Latest(Reader):
-    """A source that looks at the newest token of a link, again and again; zeros before the first.
+    """A source that looks at the newest token of a link, again and again; before the first one it
+    hands on zeros, or an empty list.
 
     It ends with the last stream that its own app looks at. A limit on frames holds for its own app
     as for any other.
@@ -185,7 +186,8 @@ class Latest(Reader):
         self.link.looked_at = True
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
-        self._first = np.zeros(outputs[0].shape, outputs[0].dtype)
+        port = outputs[0]
+        self._first: Any = [] if port.count else np.zeros(port.shape, port.dtype)
         reader = self.link.reader
         self._links = [link for link in self.link.all.values() if link.reader == reader]
 

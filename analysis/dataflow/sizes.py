@@ -33,7 +33,8 @@ def _at_port(task: Task, port: Port) -> Iterator[Diagnostic]:
         message = f"`{port.name}` has a window over tokens that are {port.type}"
         help_text = "leave the window out: before there are tokens, none has a size to be zero in"
         yield Diagnostic("F224", message, port.span, help=help_text)
-    if task.link is not None and task.link.latest and port.direction == "out":
+    looked_at = task.link is not None and task.link.latest and port.direction == "out"
+    if looked_at and not port.count:
         message = f"`latest` shows zeros before the first token, and {port.type} has no one size"
         help_text = "use `drop oldest 1`, which waits for the first"
         yield Diagnostic("F224", message, task.span, help=help_text)

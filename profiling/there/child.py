@@ -84,9 +84,11 @@ class _Paced(_Times):
         """Fill `samples`."""
         tasks = {t.name: t for app in program.apps for t in app.tasks}
         needs = _needs(list(tasks.values()), counts_of(self.events, tasks))
-        paced = (t for t in tasks.values() if t.is_source and t.app.period is not None)
+        live = {t.name for t in tasks.values() if t.live}
+        sources = [t for t in tasks.values() if t.is_source and not t.live]
+        paced = [t for t in sources if t.app.period is not None]
         released = {t.name: partial(_release, program.run.begin, t) for t in paced}
-        self.samples = times_since_ready(self.events, needs, released)
+        self.samples = times_since_ready(self.events, needs, released, live)
 
 
 def _release(begin: int, task: Any, firing: int) -> int:

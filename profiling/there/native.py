@@ -165,6 +165,7 @@ def _since_ready(fired: Sequence[Fired], apps: Sequence[Dict[str, Any]]) -> Dict
     tasks = {task["name"]: task for app in apps for task in app["tasks"]}
     counts = counts_of(fired, tasks)
     needs: Dict[str, List[Need]] = {name: [] for name in tasks}
+    live = {name for name, task in tasks.items() if task["live"]}
     released = {}
     for app in apps:
         for channel in app["channels"]:
@@ -174,10 +175,11 @@ def _since_ready(fired: Sequence[Fired], apps: Sequence[Dict[str, Any]]) -> Dict
             taken = _totals(tasks[target]["inputs"], port, counts[target])
             needs[target].append(Need(source, made, taken, channel["delay"]))
         for task in app["tasks"]:
-            if not task["inputs"] and app["period_ns"] is not None:
+            paced = not task["inputs"] and app["period_ns"] is not None
+            if paced and task["name"] not in live:
                 step = Fraction(app["period_ns"]) / task["firings"]
                 released[task["name"]] = partial(_release, step)
-    return times_since_ready(fired, needs, released)
+    return times_since_ready(fired, needs, released, live)
 
 
 def _release(step: Fraction, firing: int) -> int:

@@ -8,7 +8,7 @@ task, in order.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 
 class Fired(NamedTuple):
@@ -44,11 +44,13 @@ def times_since_ready(
     events: Sequence[Fired],
     needs: Mapping[str, Sequence[Need]],
     released: Mapping[str, Callable[[int], int]],
+    live: Collection[str],
 ) -> Dict[str, List[int]]:
     """The times by task.
 
     A firing was ready when its worker had finished the one before, and the firing that made its
-    last token had ended; that of a source, when it was `released`.
+    last token had ended; that of a source, when it was `released`. A `live` source is ready when
+    its data have come: it takes the time from the start of its firing, which leaves out its wait.
     """
     ends: Dict[Tuple[str, int], int] = {}
     for fired in events:
@@ -57,7 +59,7 @@ def times_since_ready(
     before: Dict[int, int] = {}
     samples: Dict[str, List[int]] = {}
     for end, start, name, firing, group, thread in sorted(events):
-        ready = before.get(thread, 0)
+        ready = start if name in live else before.get(thread, 0)
         before[thread] = end
         if name in released:
             ready = max(ready, released[name](firing))

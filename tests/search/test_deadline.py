@@ -950,6 +950,24 @@ def test_a_run_of_the_program_shows_its_paths(write: Write, tmp_path: Path) -> N
     assert longest is not None and longest > 0 and firings > 0 and missed == 0
 
 
+def test_a_live_source_takes_no_time_while_it_waits(write: Write) -> None:
+    """Its first firing included, whose data come long after the program has begun."""
+    wait = 60 * MS
+    code = f"import time\ndef mic():\n    time.sleep({wait / 1e9})\n    return 1\n"
+    text = """
+        task Mic { out x: int64   live   python "t.py:mic" }
+        task Log { in x: int64   python "t.py:log" }
+        app A { deadline 1000 s   mic: Mic every 60 ms   log: Log   mic -> log }
+    """
+    flow = write(text, t_py=code + "def log(x): pass\n")
+    store_profile(flow)
+    valid = flowc.check(flow).require()
+    times = times_of(valid.system, valid.platform, None)
+    seen = run_deployed(valid, plan(valid, times, place(valid, times)), 0.3)
+    assert seen.samples["A.mic"]
+    assert max(seen.samples["A.mic"]) < wait / 2
+
+
 def test_the_ends_of_latest_have_a_time_without_a_place(write: Write) -> None:
     text = """
         task S { out x: int32 wcet 3 ms }

@@ -257,6 +257,11 @@ FEATURES = (
         comes={"one": "F219", "fmu": "F618", **dict.fromkeys(STATES, "F811")},
     ),
     Feature(
+        name="latest_list", title="lists over `latest`", inside="o: Parts   j: All   {x} -> o -> j -> {y}",
+        wanted=lambda n: [0, *n], reader="period 1 ms   {ends}   m: All   A.o -> latest -> m -> {y}", loses=True,
+        comes={"one": "F219", "fmu": "F618"},
+    ),
+    Feature(
         name="across", title="`latest` between machines", inside="s: Sum   {x} -> s -> {y}",
         wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
         pins="A.s -> b.core[0]   R.i -> a.core   R.from_A_s -> a.core", loses=True, comes=BETWEEN,
@@ -433,6 +438,7 @@ task Watch { in a: V   out b: V   event big   python "t.py:Watch" }
 task Four { in a: V   out b: V rate 4   python "t.py:four" }
 task Some { in a: V   out b: V rate up to 4   python "t.py:some" }
 task All { in a: V rate up to 4   out b: V   python "t.py:total" }
+task Parts { in a: V   out b: V rate up to 4   stateless   python "t.py:parts" }
 task Grow { in a: V   out b: float32[1, up to 8]   python "t.py:grow" }
 task Fill { in a: float32[1, up to 8]   out b: V   stateless   python "t.py:fill" }
 task Widths { in a: V   out b: float32[1, up to 8] rate up to 4   python "t.py:widths" }
@@ -709,6 +715,11 @@ def four(a):
 
 def some(a):
     return [a] * (int(a[0, 0]) % 5)
+
+
+def parts(a):
+    length = 1 << int(a[0, 0]) % 3
+    return [a / length] * length
 
 
 def grow(a):
