@@ -23,7 +23,7 @@ class OpenEnd : public Code
 {
     const size_t bytes, places;
     const bool incoming;
-    char *memory = nullptr;  // of the tokens that wait, or of samples
+    std::vector<char> memory;  // of the tokens that wait, or of samples
     std::vector<ns> times;   // at which they came
     size_t first = 0, count = 0;
     int64_t fed = 0, sampled = 0;
@@ -55,7 +55,7 @@ class OpenEnd : public Code
         return finished || run.failed || (app.limit < FOREVER && app.frames >= app.limit);
     }
     static Outcome gone() { return run.failed ? FAILED : CLOSED; }
-    char *at(size_t number) const { return memory + (first + number) % places * bytes; }
+    char *at(size_t number) { return memory.data() + (first + number) % places * bytes; }
     void push(const void *token)
     {
         times[(first + count) % places] = now();
@@ -91,18 +91,18 @@ public:
     void attach(const Task &own)
     {
         task = &own;
-        memory = static_cast<char *>(calloc(places, bytes));
+        memory.resize(places * bytes);
     }
     // Without a caller: samples from a folder; why there are none, or empty.
     std::string open() override
     {
         const char *const folder = getenv("FLOWC_FEED");
-        if (memory || !incoming || !folder)
-            return memory || !incoming ? "" : "no caller puts tokens in";
+        if (!memory.empty() || !incoming || !folder)
+            return !memory.empty() || !incoming ? "" : "no caller puts tokens in";
         const std::string path = std::string(folder) + "/" + name;
-        memory = static_cast<char *>(calloc(SAMPLES, bytes));
+        memory.resize(SAMPLES * bytes);
         FILE *const file = fopen(path.c_str(), "rb");
-        samples = file && fread(memory, bytes, SAMPLES, file) == SAMPLES;
+        samples = file && fread(memory.data(), bytes, SAMPLES, file) == SAMPLES;
         if (file)
             fclose(file);
         return samples ? "" : path + " has no samples";
@@ -113,7 +113,7 @@ public:
     int take(Worker &w, void *token)
     {
         if (samples) {
-            memcpy(token, memory + sampled++ % SAMPLES * bytes, bytes);
+            memcpy(token, memory.data() + sampled++ % SAMPLES * bytes, bytes);
             return 0;
         }
         const Locked here(lock);
@@ -127,7 +127,7 @@ public:
     }
     int give(Worker &w, const void *token)
     {
-        if (!memory)
+        if (memory.empty())
             return 0;
         const Locked here(lock);
         if (count < places)

@@ -151,6 +151,11 @@ Outcome close_here()
     bool alive = run.sources > 0;
     for (const Worker *worker : run.workers)
         alive |= worker->alive;
+    if (!alive) {
+        for (const Task *task : Task::all)
+            task->code.release();
+        run.cells->release(run.lines);
+    }
     return alive ? FAILED : run.failed ? CLOSED : DONE;
 }
 

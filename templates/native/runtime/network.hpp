@@ -25,6 +25,7 @@ public:
     {
     }
     std::string open() override;
+    void release() override;
     std::string failed(int) override { return why; }
     int run(std::initializer_list<const void *> from, std::initializer_list<void *> to);
 };

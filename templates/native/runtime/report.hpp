@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include <cmath>
+#include <deque>
 #include <map>
 
 #include "link.hpp"
@@ -22,7 +23,13 @@ inline std::string home()
     return own_folder();
 }
 
-const char *keep(const std::string &text) { return strdup(text.c_str()); }
+const char *keep(const std::string &text)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static std::deque<std::string> kept;
+    const Locked here(lock);
+    return kept.emplace_back(text).c_str();
+}
 const char *in_build(const char *name) { return keep(home() + "/" + name); }
 
 inline std::string read_file(const std::string &path)
