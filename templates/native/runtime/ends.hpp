@@ -28,6 +28,7 @@ class OpenEnd : public Code
     size_t first = 0, count = 0;
     int64_t fed = 0, sampled = 0;
     bool samples = false, ended = false, left = false;
+    char *here = nullptr;  // of a program that is stepped: the next of the tokens of its step
     ns came = -1;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -56,6 +57,12 @@ class OpenEnd : public Code
     }
     static Outcome gone() { return run.failed ? FAILED : CLOSED; }
     char *at(size_t number) { return memory.data() + (first + number) % places * bytes; }
+    int moved(void *to, const void *from)
+    {
+        memcpy(to, from, bytes);
+        here += bytes;
+        return 0;
+    }
     void push(const void *token)
     {
         times[(first + count) % places] = now();
@@ -97,8 +104,9 @@ public:
     std::string open() override
     {
         const char *const folder = getenv("FLOWC_FEED");
-        if (!memory.empty() || !incoming || !folder)
-            return !memory.empty() || !incoming ? "" : "no caller puts tokens in";
+        const bool called = !memory.empty() || run.stepped;
+        if (called || !incoming || !folder)
+            return called || !incoming ? "" : "no caller puts tokens in";
         const std::string path = std::string(folder) + "/" + name;
         memory.resize(SAMPLES * bytes);
         FILE *const file = fopen(path.c_str(), "rb");
@@ -112,6 +120,8 @@ public:
     // -- for the program -------------------------------------------------------------------------
     int take(Worker &w, void *token)
     {
+        if (here)
+            return moved(token, here);
         if (samples) {
             memcpy(token, memory.data() + sampled++ % SAMPLES * bytes, bytes);
             return 0;
@@ -127,6 +137,8 @@ public:
     }
     int give(Worker &w, const void *token)
     {
+        if (here)
+            return moved(here, token);
         if (memory.empty())
             return 0;
         const Locked here(lock);
@@ -136,6 +148,9 @@ public:
         wait_in(w, [&] { return count <= WAIT_OUT || left || run.stopping; });
         return 0;
     }
+
+    // -- for a caller that steps: where the tokens of the next step are ----------------------------
+    void step(char *tokens) { here = tokens; }
 
     // -- for the caller; in ns, below 0: as long as it takes -------------------------------------
     Outcome feed(const void *token, ns patience)

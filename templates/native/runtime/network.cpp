@@ -243,14 +243,12 @@ void Network::release()
     session = nullptr;
 }
 
-thread_local std::string Network::why;
+thread_local char Network::why[MOST_SAID];
 
 int Network::run(std::initializer_list<const void *> from, std::initializer_list<void *> to)
 {
-    static thread_local std::vector<const void *> x;
-    static thread_local std::vector<void *> y;
-    x.resize(inputs.size());
-    y.resize(outputs.size());
+    const void *x[from.size()];
+    void *y[to.size()];
     size_t i = 0;
     for (const void *token : from) {
         x[i] = inputs[i]->at(token);
@@ -261,10 +259,10 @@ int Network::run(std::initializer_list<const void *> from, std::initializer_list
         y[i] = outputs[i]->at(token);
         i++;
     }
-    void *const status = inferred(session, x_names, x.data(), y_names, y.data());
+    void *const status = inferred(session, x_names, x, y_names, y);
     if (!status)
         return 0;
-    why = "ONNX Runtime: " + words(status);
+    snprintf(why, sizeof why, "ONNX Runtime: %s", words(status).c_str());
     return 1;
 }
 

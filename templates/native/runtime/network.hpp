@@ -13,7 +13,7 @@ class Network : public Inference
     const bool spin, on_gpu;
     void *session = nullptr;
     std::vector<const char *> x_names, y_names;
-    static thread_local std::string why;
+    static thread_local char why[MOST_SAID];
 
     std::string rehearsed();
 

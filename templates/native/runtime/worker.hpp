@@ -118,6 +118,7 @@ struct Run {
     std::atomic<bool> gone{false};
     pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
     std::vector<std::string> told;
+    bool stepped = false;                       // by its caller, who needs every iteration
     bool inside = false;                        // of a process that is not its own
     void (*to_caller)(const char *) = nullptr;  // gets its messages there
 
