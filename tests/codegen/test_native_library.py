@@ -230,6 +230,27 @@ def test_calls_end_in_time_and_streams_at_their_end(builds: tuple[Path, Path]) -
     assert program.close() == DONE
 
 
+def test_any_number_of_threads_wait_at_ends(builds: tuple[Path, Path]) -> None:
+    """Two at one end, and one at another: each result comes once."""
+    program = Program(builds[0])
+    found: list[tuple[int, float | None]] = []
+    ends = ["right_y", "right_y", "left_total"]
+    waiting = [
+        threading.Thread(target=lambda e=end: found.append(program.fetch(e))) for end in ends
+    ]
+    for thread in waiting:
+        thread.start()
+    for x in (1, 2):
+        assert program.feed("right_x", x) == DONE
+    for _ in range(2):
+        assert program.feed("left_image", np.zeros(4)) == DONE
+    assert program.feed("left_bias", 1) == DONE
+    for thread in waiting:
+        thread.join(LONG)
+    assert sorted(found) == [(DONE, 4.0), (DONE, 10.0), (DONE, 20.0)]
+    assert program.close() == DONE
+
+
 def test_a_frame_that_is_skipped_has_no_result(builds: tuple[Path, Path]) -> None:
     given = [1, -1, 2, -3, -4, 5]
     with flowc.open(builds[1]) as running:
