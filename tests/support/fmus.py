@@ -267,8 +267,9 @@ def stepped_without_python(built: BuiltFmu, folder: Path) -> Any:
         archive.extractall(extracted)
     (library,) = extracted.glob("binaries/*/*.so")
     command = [str(folder / "host"), str(library), built.token, f"{extracted}/resources/"]
+    env = {"FLOWC_HOME": "/of/another/program"}
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=HANGS, env={}, check=False
+        command, capture_output=True, text=True, timeout=HANGS, env=env, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return np.float32(done.stdout)

@@ -16,11 +16,11 @@ namespace flow
 {
 
 // The folder of the program, with its data and networks: its own, or the one that FLOWC_HOME names.
+// That of a unit is the one that its simulator names.
 inline std::string home()
 {
-    if (const char *const named = getenv("FLOWC_HOME"))
-        return named;
-    return own_folder();
+    const char *const named = run.stepped ? nullptr : getenv("FLOWC_HOME");
+    return named ? named : own_folder();
 }
 
 const char *keep(const std::string &text)
