@@ -44,9 +44,11 @@ MOST_TASKS = 8
 
 
 #: What is built without a format of another tool.
-PROGRAM, NATIVE, FMU, DORA, ROS2 = "program", "native", "fmu", "dora", "ros2"
+PROGRAM, NATIVE, DORA, ROS2 = "program", "native", "dora", "ros2"
+FMU, NATIVE_FMU = "fmu", "native-fmu"
 OF_PROGRAMS = (PROGRAM, NATIVE, DORA, ROS2)
-OWN = (*OF_PROGRAMS, FMU)
+UNITS = (FMU, NATIVE_FMU)
+OWN = (*OF_PROGRAMS, *UNITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class BuildTarget(Measured):
     graph: Annotated[
         str | None,
         typer.Option(
-            help="With `--target fmu`: the graph, or the app with open ends.", show_default=False
+            help="With `--target fmu` or `native-fmu`: the graph, or the app with open ends.",
+            show_default=False,
         ),
     ] = None
     platform: OnPlatform = "host"
@@ -83,12 +86,14 @@ class BuildTarget(Measured):
 @grouped
 def build(file: Text, options: BuildTarget, as_json: Json = False) -> int:
     """Write the program: a directory that runs without flowc. It needs numpy and ONNX Runtime."""
-    if options.target != FMU and options.graph is not None:
-        raise typer.BadParameter("`--graph` is for `--target fmu` only", param_hint="--graph")
+    if options.target not in UNITS and options.graph is not None:
+        raise typer.BadParameter(
+            "`--graph` is for `--target fmu` and `native-fmu` only", param_hint="--graph"
+        )
     if options.target not in OF_PROGRAMS and options.sbom is not None:
         kinds = ", ".join(f"`{target}`" for target in OF_PROGRAMS)
         raise typer.BadParameter(f"it is for programs: {kinds}", param_hint="--sbom")
-    if options.target == FMU:
+    if options.target in UNITS:
         return _fmu(file, options, as_json)
     if options.target not in OWN:
         return _foreign(file, options, as_json)
@@ -105,10 +110,10 @@ def build_with_formats() -> Callable[..., int]:
         "The program; the same in C++, without an interpreter, with open ends as a library for C"
         " (build/STEM-native);"
         f"{foreign} a graph of the text as a Functional Mock-up Unit for Simulink,"
-        " OpenModelica and others (build/GRAPH.fmu); or the program as a module of dora"
-        " (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
+        " OpenModelica and others (build/GRAPH.fmu), or the same in C++, without Python; or the"
+        " program as a module of dora (build/STEM-dora), or a package of ROS 2 (build/STEM-ros2)."
     )
-    names = choice((PROGRAM, NATIVE, *known, FMU, DORA, ROS2))
+    names = choice((PROGRAM, NATIVE, *known, *UNITS, DORA, ROS2))
     return completed(build, target=Annotated[names, typer.Option(help=about)])
 
 
@@ -242,10 +247,18 @@ def _fmu(file: Path, options: BuildTarget, as_json: bool) -> int:
     from ..driver.build.fmu import build_fmu
 
     if options.graph is None:
-        raise typer.BadParameter("`--target fmu` needs `--graph NAME`", param_hint="--graph")
+        message = f"`--target {options.target}` needs `--graph NAME`"
+        raise typer.BadParameter(message, param_hint="--graph")
     if options.platform != "host":
         raise typer.BadParameter("a unit runs where its simulator does", param_hint="--platform")
-    built = build_fmu(file, options.graph, options.output, force=options.force, report=progress)
+    built = build_fmu(
+        file,
+        options.graph,
+        options.output,
+        native=options.target == NATIVE_FMU,
+        force=options.force,
+        report=progress,
+    )
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
     shown = [v for v in built.variables if v.role in ("input", "output", "parameter")]
     if as_json:

@@ -77,11 +77,11 @@ def write(
             _fill(stage, plan)
             made = [*(each.path for each in objects), *linked]
             for folder, tasks in c_tasks.items():
-                libraries = _compile(stage / folder, tasks, list(_below(folder, plan)))
+                libraries = compile_tasks(stage / folder, tasks, list(_below(folder, plan)))
                 made += [str(PurePath(folder, path)) for path in libraries]
             if linked:
                 sources = [source for tasks in c_tasks.values() for source in tasks]
-                _run_build_script(stage, sources, objects, plan)
+                run_build_script(stage, sources, objects, plan)
             files = sorted([*plan, *made])
             document = {
                 "version": MANIFEST_VERSION,
@@ -217,13 +217,15 @@ def _below(folder: str, plan: Plan) -> Iterator[str]:
             yield str(PurePath(path).relative_to(folder))
 
 
-def _compile(
-    stage: Path, c_tasks: dict[str, tuple[CTask, ...]], files: Collection[str]
+def compile_tasks(
+    stage: Path, c_tasks: Mapping[str, tuple[CTask, ...]], files: Collection[str]
 ) -> list[str]:
     """Compile each C source; a failure shows the compiler's output at the place in the .flow."""
     libraries = []
     codes = {source: tasks[0].code for source, tasks in sorted(c_tasks.items())}
-    for source, code in [*codes.items(), *[(FIRINGS, code) for code in list(codes.values())[:1]]]:
+    if codes and FIRINGS in files:
+        codes[FIRINGS] = next(iter(codes.values()))
+    for source, code in codes.items():
         command = [
             *os.environ.get("CC", "cc").split(),
             *os.environ.get("CFLAGS", "").split(),
@@ -252,7 +254,7 @@ def _compile(
     return libraries
 
 
-def _run_build_script(
+def run_build_script(
     stage: Path, sources: Sequence[str], objects: Sequence[Object], files: Collection[str]
 ) -> None:
     """Compile a native program with these sources of tasks; the objects that are kept are there

@@ -4,6 +4,7 @@ units give equal bytes."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from ..carried import carried
 from ..deploy import Deployed
 from ..emit import digest
 from ..in_c import STRICT_C, header
+from ..kept import Object
 from ..main_text import words_of
 from ..names import literal
 from ..sources import Plan
@@ -32,13 +34,14 @@ class UnitFiles:
     """`plan` lacks the library, which belongs in `binaries/FOLDER`.
 
     `units` are the C sources of tasks, as paths of the plan, with the path that each has in the
-    deployment.
+    deployment; `objects` are what sources/build.sh of a native unit makes.
     """
 
     unit: FmuUnit
     plan: Plan
     folder: str
     units: dict[str, str]
+    objects: tuple[Object, ...] = ()
 
     @property
     def library(self) -> str:
@@ -48,7 +51,7 @@ class UnitFiles:
 
 def files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFiles:
     """All files of a unit for machines such as `x86_64`."""
-    folder = "linux64" if made.version == 2 and machine == "x86_64" else f"{machine}-linux"
+    folder = folder_of(made, machine)
     jinja = _jinja()
     fixed: Plan = {}
     for path, content in deployed.files.items():
@@ -68,13 +71,29 @@ def files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFiles:
         fixed |= {f"resources/{path}": content for path, content in files.items()}
     else:
         made = replace(made, sources=sources)
-    plan = fixed | _written(jinja, made, sources, folder)
-    token = _token(digest(plan))
-    made = replace(made, token=token)
-    plan = fixed | _written(jinja, made, sources, folder)
-    return UnitFiles(
-        made, dict(sorted(plan.items())), folder, {f"sources/{n}": s for n, s in units.items()}
-    )
+    found = settled(made, fixed, folder, {"sources/model.c": "fmu/model.c.j2"}, sources)
+    return replace(found, units={f"sources/{n}": s for n, s in units.items()})
+
+
+def folder_of(made: FmuUnit, machine: str) -> str:
+    """The folder of the library in `binaries`."""
+    return "linux64" if made.version == 2 and machine == "x86_64" else f"{machine}-linux"
+
+
+def settled(
+    made: FmuUnit,
+    fixed: Plan,
+    folder: str,
+    templates: Mapping[str, str],
+    sources: tuple[str, ...] = (),
+) -> UnitFiles:
+    """All files of a unit: the `fixed` ones, and those that have its token, of `templates` by their
+    paths beside those of all units."""
+    jinja = _jinja()
+    plan = fixed | _written(jinja, made, sources, folder, templates)
+    made = replace(made, token=_token(digest(plan)))
+    plan = fixed | _written(jinja, made, sources, folder, templates)
+    return UnitFiles(made, dict(sorted(plan.items())), folder, {})
 
 
 def _token(total: str) -> str:
@@ -82,13 +101,19 @@ def _token(total: str) -> str:
     return "{" + "-".join((total[:8], total[8:12], total[12:16], total[16:20], total[20:32])) + "}"
 
 
-def _written(jinja: Environment, made: FmuUnit, sources: tuple[str, ...], folder: str) -> Plan:
+def _written(
+    jinja: Environment,
+    made: FmuUnit,
+    sources: tuple[str, ...],
+    folder: str,
+    templates: Mapping[str, str],
+) -> Plan:
     """Files with the name of the unit, its token or its variables."""
     values: dict[str, object] = {"unit": made}
     wanted = {
+        **templates,
         "modelDescription.xml": f"fmu/modelDescription{made.version}.xml.j2",
         "sources/model.h": "fmu/model.h.j2",
-        "sources/model.c": "fmu/model.c.j2",
         f"sources/{made.face}.c": f"fmu/{made.face}.c.j2",
     }
     if made.called:
@@ -107,7 +132,7 @@ def _written(jinja: Environment, made: FmuUnit, sources: tuple[str, ...], folder
         }
         wanted |= {"sources/shim.c": "fmu/shim.c.j2", "sources/build.py": "fmu/build.py.j2"}
         wanted["sources/shim.py"] = "library/shim.py.j2"
-    elif made.version == 3:
+    elif made.version == 3 and not made.native:
         wanted["sources/buildDescription.xml"] = "fmu/buildDescription.xml.j2"
     return {path: jinja.get_template(name).render(values).encode() for path, name in wanted.items()}
 

@@ -104,10 +104,14 @@ def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
 
 
 def refusals(app: Application, firings: Mapping[str, int]) -> list[Diagnostic]:
-    """Everything that prevents a unit, and warnings about constructs with another meaning in a
+    """Everything that prevents any unit, and warnings about constructs with another meaning in a
     unit."""
-    found = [*_ends(app, firings), *_tasks(app), *_symbols(app)]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*_ends(app, firings), *_tasks(app)]))
+
+
+def refusals_in_c(app: Application) -> list[Diagnostic]:
+    """What else prevents a unit that is no native one: its code is in C, in one library."""
+    return list(dict.fromkeys([*_in_cpp(app), *_symbols(app)]))
 
 
 def _no(message: str, task: Task, help_text: str) -> Diagnostic:
@@ -169,9 +173,6 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
                 task,
                 help_text,
             )
-        code = task.implementation_on("cpu")
-        if code is not None and code.language == "c" and is_cpp(code.path):
-            yield _no(f"`{short}` is C++, and a unit is C", task, "write it in C")
         for port in task.open_ports:
             help_text = "leave out what follows the last tensor of fixed size, or build a program"
             message = f"`{port.name}` of `{short}` is {port.type}: memory of a unit has fixed sizes"
@@ -183,6 +184,15 @@ def _tasks(app: Application) -> Iterator[Diagnostic]:
             help_text = "the simulator decides what to do then; it may reset the unit"
             yield Diagnostic("F608", message, task.span, help=help_text, severity="warning")
         yield from _parameters(task)
+
+
+def _in_cpp(app: Application) -> Iterator[Diagnostic]:
+    for task in app.tasks:
+        code = task.implementation_on("cpu")
+        if code is not None and code.language == "c" and is_cpp(code.path):
+            short = task.name.partition(".")[2]
+            help_text = "write it in C, or build it with `--target native-fmu`"
+            yield _no(f"`{short}` is C++, and a unit is C", task, help_text)
 
 
 def _parameters(task: Task) -> Iterator[Diagnostic]:

@@ -19,6 +19,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ..compiler import failure_of
 from ..sources import CTask
+from ..write import CannotWrite, compile_tasks, run_build_script
 from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
@@ -33,7 +34,10 @@ def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ...]]) -> bytes:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
         (stage / made.library).parent.mkdir(parents=True)
-        _compile(stage, made, c_tasks)
+        if made.objects:
+            _compile_native(stage / "sources", made, c_tasks)
+        else:
+            _compile(stage, made, c_tasks)
         return _zipped(stage, sorted([*made.plan, made.library]))
 
 
@@ -76,6 +80,18 @@ def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ..
         raise Errors([said])
     if said is not None:
         raise Errors([_no_library(made, said.strip())])
+
+
+def _compile_native(
+    sources: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ...]]
+) -> None:
+    """The same by the script in the folder of sources."""
+    inside = [path.removeprefix("sources/") for path in made.plan if path.startswith("sources/")]
+    try:
+        compile_tasks(sources, c_tasks, inside)
+        run_build_script(sources, list(c_tasks), made.objects, inside)
+    except CannotWrite as error:
+        raise Errors(error.diagnostics) from error
 
 
 def _no_library(made: UnitFiles, said: str) -> Diagnostic:

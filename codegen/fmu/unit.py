@@ -30,6 +30,7 @@ from ..deploy import Deployed
 from ..external import RESERVED
 from ..in_c import C_PARAMETERS, c_name
 from ..kinds import code_of
+from ..kinds.border import BorderCode
 from ..kinds.c import CCode
 from ..kinds.python import PythonCode
 from ..libraries import Library, distinct
@@ -47,7 +48,8 @@ class FmuUnit:
     is the step size in s, if there is one.
 
     Lines are C; `needs_files`: the resources of the unit are used. `sources` are the files to
-    compile, empty if a compiler alone is not enough.
+    compile, empty if a compiler alone is not enough. A `native` one is stepped by a program in
+    C++, to which `arrive` gives the places of its open ends.
     """
 
     name: str
@@ -72,6 +74,8 @@ class FmuUnit:
     called: int
     libraries: tuple[str, ...]
     sources: tuple[str, ...] = ()
+    native: bool = False
+    has_resources: bool = False
 
     @property
     def face(self) -> str:
@@ -86,7 +90,7 @@ class FmuUnit:
     @property
     def needs_files(self) -> bool:
         """Does it use its resources?"""
-        return bool(self.files) or self.called > 0
+        return bool(self.files) or self.called > 0 or self.has_resources
 
 
 def unit(
@@ -94,9 +98,8 @@ def unit(
 ) -> FmuUnit:
     """The unit of an app without refusals; its token is still empty. Raises TooLong."""
     (of_app,) = deployed.deployment.apps
-    inside = [t for t in of_app.tasks if t.code.kind not in ("in", "out")]
-    ids = identifiers([t.name.partition(".")[2] for t in inside], RESERVED)
-    ids = {t.name: ids[t.name.partition(".")[2]] for t in inside}
+    ids = names_inside(of_app)
+    inside = [t for t in of_app.tasks if t.name in ids]
     listed = tuple(variables(app, firings, version, ids))
     made = _Code(of_app, ids, deployed.c_tasks)
     called = [t for t in inside if not isinstance(t.code, CCode)]
@@ -108,7 +111,7 @@ def unit(
         tool,
         "",
         version,
-        "" if app.period_ns is None else repr(float(app.period_ns / 10**9)),
+        step_size(app),
         listed,
         tuple(f"{source.rsplit('.', 1)[0]}.flow.h" for source in sorted(deployed.c_tasks)),
         tuple(made.files),
@@ -124,6 +127,18 @@ def unit(
         len(called),
         _libraries(called, deployed.deployment),
     )
+
+
+def names_inside(app: DeployedApp) -> dict[str, str]:
+    """The names in C of all tasks but open ends."""
+    inside = [t for t in app.tasks if not isinstance(t.code, BorderCode)]
+    ids = identifiers([t.name.partition(".")[2] for t in inside], RESERVED)
+    return {t.name: ids[t.name.partition(".")[2]] for t in inside}
+
+
+def step_size(app: Application) -> str:
+    """The step size in s that a unit proposes, if it does."""
+    return "" if app.period_ns is None else repr(float(app.period_ns / 10**9))
 
 
 def _libraries(called: Iterable[DeployedTask], deployment: Deployment) -> tuple[str, ...]:
@@ -344,7 +359,7 @@ class _Code:
                 continue
             given = _given_to(task.code)
             if given:
-                members = " ".join(f"{C_PARAMETERS[_kind(v)]} {c_name(n)};" for n, v in given)
+                members = " ".join(f"{C_PARAMETERS[kind_of(v)]} {c_name(n)};" for n, v in given)
                 lines.append(f"struct {{ {members} }} {self._ids[task.name]};")
         return [line.replace("*  ", "*") for line in lines]
 
@@ -372,7 +387,7 @@ def _given_to(code: object) -> list[tuple[str, Any]]:
     return [(n, v) for n, v in code.parameters if not isinstance(v, DataFile)]
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):

@@ -9,6 +9,7 @@ program needs none of it.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from ...model.deployment import Deployment
 from ...templates import __file__ as TEMPLATES
@@ -27,11 +28,16 @@ from .main_cpp import ENGINES, engines_in, main_cpp, networks_on_gpu
 from .states import main_with_states
 from .symbols import Symbols, symbols_of
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: What open ends are for: the functions of a library, or the steps of a unit.
+Face = Literal["library", "unit"]
 #: The executable that build.sh makes, and the one of its recorder, for the harness.
 PROGRAM = "main"
 RUNTIME = Path(TEMPLATES).resolve().parent / "native" / "runtime"
 _PROGRAM_O, _MAIN_O = "native/program.o", "main.o"
-_STANDARD, _LIBRARIES = "-std=gnu++17", "-lm -ldl -lpthread"
+_STANDARD, LINKED = "-std=gnu++17", "-lm -ldl -lpthread"
 _OF_MAIN, _OF_RUNTIME = "-O2 -Wall", "-O1 -Wall"
 #: Of a program that is a library as well. Tasks need only the first one: others do not see them.
 _IN_LIBRARY = "-fPIC -fvisibility=hidden"
@@ -39,8 +45,7 @@ _IN_LIBRARY = "-fPIC -fvisibility=hidden"
 
 def native_files(deployed: Deployed) -> Plan:
     """What makes the program of a build a native one."""
-    jinja = printing().overlay()
-    jinja.filters = {**jinja.filters, "c": c_text.text}
+    jinja = printing_of()
     objects = objects_of(deployed)
     engines = engines_in(deployed.deployment)
     scenario = deployed.deployment.scenario
@@ -53,21 +58,16 @@ def native_files(deployed: Deployed) -> Plan:
     if library is not None:
         plan[library.header] = header(jinja, deployed.deployment, library)
     plan |= compiled_kernels(deployed.deployment, deployed.files)
-    unused = _unused(deployed.deployment, library is not None)
-    for file in sorted(RUNTIME.glob("*.?pp")):
-        if file.stem not in unused:
-            plan[f"native/{file.name}"] = file.read_bytes()
-    plan["native/LICENSE"] = LICENSE.read_bytes()
+    plan |= runtime_files(deployed.deployment, None if library is None else "library")
     # what runs networks on a GPU has more files than that, and CUDA's libraries
     elsewhere = {"network"} if networks_on_gpu(deployed.deployment) else set()
     plan |= engine_libraries(engine for engine in engines if engine not in elsewhere)
-    flags = _OF_MAIN if library is None else f"{_OF_MAIN} {_IN_LIBRARY}"
-    compiler = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS"
+    compiler = compiler_call(shared=library is not None)
     others = " ".join(shell_word(o.path) for o in objects if o.path != _MAIN_O)
-    link = f'{compiler} -o {PROGRAM} "$@" {others} {_LIBRARIES}'
+    link = f'{compiler} -o {PROGRAM} "$@" {others} {LINKED}'
     shared = ""
     if library is not None:
-        shared = f"{compiler} -shared -Wl,-Bsymbolic -o {library.file} main.o {others} {_LIBRARIES}"
+        shared = f"{compiler} -shared -Wl,-Bsymbolic -o {library.file} main.o {others} {LINKED}"
     plan["README.md"] = readme(deployed, native=True)
     said = [
         {"word": shell_word(o.path), "commands": o.commands, "aside": o.path == _PROGRAM_O}
@@ -78,17 +78,42 @@ def native_files(deployed: Deployed) -> Plan:
     return plan
 
 
-def _unused(deployment: Deployment, library: bool) -> set[str]:
+def printing_of() -> Environment:
+    """The environment of the templates of native programs."""
+    jinja = printing().overlay()
+    jinja.filters = {**jinja.filters, "c": c_text.text}
+    return jinja
+
+
+def compiler_call(*, shared: bool = True) -> str:
+    """The call that compiles main.cpp and links, as words of build.sh."""
+    flags = f"{_OF_MAIN} {_IN_LIBRARY}" if shared else _OF_MAIN
+    return f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS"
+
+
+def runtime_files(deployment: Deployment, face: Face | None) -> Plan:
+    """The runtime of a program, whose open ends are for such a caller."""
+    unused = _unused(deployment, face)
+    plan: Plan = {"native/LICENSE": LICENSE.read_bytes()}
+    for file in sorted(RUNTIME.iterdir()):
+        if file.stem not in unused:
+            plan[f"native/{file.name}"] = file.read_bytes()
+    return plan
+
+
+def _unused(deployment: Deployment, face: Face | None) -> set[str]:
     """The files of the runtime that a program does not need, without their suffixes."""
     engines = engines_in(deployment)
     unused = set(ENGINES).difference(engines)
     unused |= set() if engines else {"inference"}
     unused |= set() if has_kernels(deployment) else {"gpu", "cuda_driver"}
-    return unused if library else unused | {"library"}
+    unused |= {"library", "unit"}.difference({face})
+    return unused if face else unused | {"image"}
 
 
-def objects_of(deployed: Deployed) -> tuple[Object, ...]:
-    """The objects of a native program: the longest one first, beside the others."""
+def objects_of(deployed: Deployed, face: Face = "library") -> tuple[Object, ...]:
+    """The objects of a native program, whose open ends are for such a caller: the longest one
+    first, beside the others."""
     symbols = symbols_of(deployed.deployment)
     library = library_of(deployed.deployment)
     common = [_PROGRAM_O]
@@ -97,7 +122,7 @@ def objects_of(deployed: Deployed) -> tuple[Object, ...]:
         common.append("native/gpu.o")
     beside = ["native", "main.cpp"]
     if library is not None:
-        common.append("native/library.o")
+        common.append(f"native/{face}.o")
         beside.append(library.header)
     shared = library is not None
     return (

@@ -34,7 +34,7 @@ _KINDS = (
 #: One processor would close what another one uses.
 _ANEW_IN_TURN = "`{}` begins anew after errors, and is on several processors"
 #: What else can be done about it.
-_OTHERWISE = "build it without `--target native`"
+_OTHERWISE = "leave `native` out of `--target`"
 
 
 def refused(

@@ -83,7 +83,7 @@ _ELEMENTS = {
 _SETTING = {"int": "INT", "float": "FLOAT", "bool": "BOOL", "string": "STRING", "file": "FILE_"}
 
 
-def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
+def main_cpp(jinja: Environment, deployment: Deployment, *, unit: bool = False) -> bytes:
     """The text."""
     text = MainText(deployment, layout(deployment), symbols_of(deployment), marks_of(deployment))
     words = {
@@ -93,16 +93,20 @@ def main_cpp(jinja: Environment, deployment: Deployment) -> bytes:
         "about": text.about(),
         "scenario": None,
     }
-    return rendered(jinja, deployment, words)
+    return rendered(jinja, deployment, words, unit=unit)
 
 
-def rendered(jinja: Environment, deployment: Deployment, words: dict[str, Any]) -> bytes:
-    """The template of main.cpp with these words, and those that every deployment has."""
+def rendered(
+    jinja: Environment, deployment: Deployment, words: dict[str, Any], *, unit: bool = False
+) -> bytes:
+    """The template of main.cpp with these words, and those that every deployment has. A `unit` is
+    stepped by a simulator."""
     words = words | {
         "deployment": deployment,
         "engines": engines_in(deployment),
         "kernels": has_kernels(deployment),
-        "library": library_of(deployment),
+        "library": None if unit else library_of(deployment),
+        "unit": unit,
     }
     return jinja.get_template("native/main.cpp.j2").render(words).encode()
 

@@ -1,5 +1,5 @@
-"""`build --target fmu`: a graph, or an app with open ends, as a Functional Mock-up Unit for
-co-simulation.
+"""`build --target fmu` and `native-fmu`: a graph, or an app with open ends, as a Functional Mock-up
+Unit for co-simulation.
 
 In: a path and a name. Out: a file. Nothing is measured or run (except for quantizing networks to 8
 bits). Pins and stored mappings do not count: a unit runs where its simulator runs.
@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import platform as machine
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 
 from ...analysis.dataflow.order import TooLong
-from ...codegen.deploy import deploy, missing, sequential
+from ...codegen.deploy import Deployed, deploy, missing, sequential
 from ...codegen.fmu.files import UnitFiles, files
-from ...codegen.fmu.limits import refusals, version
+from ...codegen.fmu.limits import refusals, refusals_in_c, version
+from ...codegen.fmu.native import native_unit, native_unit_files
 from ...codegen.fmu.pack import pack
 from ...codegen.fmu.unit import unit
 from ...codegen.fmu.variables import Variable
+from ...codegen.native.limits import refused
 from ...dsl.modules import local_modules
+from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
 from ...model.files import make_folders, read_bytes, reason, replace_file
+from ...model.system import System
 from ...model.version import __version__
 from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.inference import engines_in
-from ..plan.program import too_long, without_gpu
+from ..plan.program import require_native_places, too_long, without_gpu
 from ..text.check import Report, Valid, prepare
 from .external import in_full
 
@@ -59,18 +63,20 @@ def build_fmu(
     graph: str,
     output: str | Path | None = None,
     *,
+    native: bool = False,
     force: bool = False,
     report: Report | None = None,
 ) -> BuiltFmu:
-    """From a graph, or an app with open ends, to a unit. Raises Errors.
+    """From a graph, or an app with open ends, to a unit; a `native` one is in C and C++, and needs
+    no Python. Raises Errors.
 
     `output` is a file that ends with .fmu, or the folder for `GRAPH.fmu`; the default is `build`.
     """
     valid = prepare(path, opened=graph, report=report).require()
-    diagnostics = _require_unit(valid)
+    diagnostics = _require_unit(valid, native)
     target = _target(graph, output)
     _refuse_foreign(target, force)
-    made, content, why = _made(valid)
+    made, content, why = _made(valid, native)
     fresh = not _holds(target, content)
     if fresh:
         _write(target, content)
@@ -88,11 +94,13 @@ def build_fmu(
     )
 
 
-def _require_unit(valid: Valid) -> tuple[Diagnostic, ...]:
+def _require_unit(valid: Valid, native: bool) -> tuple[Diagnostic, ...]:
     """All warnings, if there is no error. Raises Errors."""
     (app,) = valid.system.apps
+    without_pins = replace(valid.system, pins=())
     faults = [
         *refusals(app, valid.repetition[app.name]),
+        *(refused(without_pins, valid.platform, None) if native else refusals_in_c(app)),
         *missing(valid.system),
         *without_gpu(valid),
     ]
@@ -102,21 +110,22 @@ def _require_unit(valid: Valid) -> tuple[Diagnostic, ...]:
     return diagnostics
 
 
-def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
+def _made(valid: Valid, native: bool) -> tuple[UnitFiles, bytes, str]:
     """The files of the unit, its archive, and the reason for FMI 3.0, if it needs that. Raises
     Errors."""
     (app,) = valid.system.apps
     firings = valid.repetition[app.name]
     number, why = version(app, firings)
     try:
-        engines = engines_in(valid.system, valid.platform)
-        placed = sequential(valid.system, valid.platform, engines)
-        deployed = deploy(valid.system, valid.platform, placed, valid.repetition, {}, local_modules)
-        made = files(
-            unit(app, deployed, firings, number, f"flowc {__version__}"),
-            deployed,
-            machine.machine(),
-        )
+        tool, here = f"flowc {__version__}", machine.machine()
+        if native:
+            deployed = _deployed(valid, stepped(valid.system))
+            require_native_places(valid, deployed)
+            of_native = native_unit(app, deployed, firings, number, tool)
+            made = native_unit_files(of_native, deployed, here)
+        else:
+            deployed = _deployed(valid, valid.system)
+            made = files(unit(app, deployed, firings, number, tool), deployed, here)
     except TooLong as error:
         raise too_long(valid.system, error) from error
     try:
@@ -126,6 +135,26 @@ def _made(valid: Valid) -> tuple[UnitFiles, bytes, str]:
         raise Errors(
             [Diagnostic("F605", message, None, help="name another one in TMPDIR")]
         ) from error
+
+
+def _deployed(valid: Valid, system: System) -> Deployed:
+    """Everything on one processor. Raises TooLong."""
+    placed = sequential(system, valid.platform, engines_in(system, valid.platform))
+    return deploy(system, valid.platform, placed, valid.repetition, {}, local_modules)
+
+
+def stepped(system: System) -> System:
+    """The same without what has no meaning in a unit: it waits for nothing, and a step that fails
+    has failed."""
+    apps = []
+    for app in system.apps:
+        tasks = tuple(replace(task, live=False, on_error="stop") for task in app.tasks)
+        apps.append(_unpaced(replace(app, tasks=tasks)))
+    return replace(system, apps=tuple(apps))
+
+
+def _unpaced(app: Application) -> Application:
+    return replace(app, period_ns=None, deadline_ns=None, paths=(), chains=(), share=None)
 
 
 # -- the file --------------------------------------------------------------------------------------

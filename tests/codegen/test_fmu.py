@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +35,7 @@ from fmus import (
     random_text,
     same,
     simulated,
+    stepped_without_python,
     tokens_for,
 )
 from forks import forks
@@ -412,58 +412,9 @@ def test_a_unit_with_python_has_the_same_bytes_again(mixed: BuiltFmu) -> None:
     assert not build_fmu(mixed.file.parent.parent / "low.flow", "G", mixed.file).fresh
 
 
-HOST = r"""
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-static void say(void *e, int status, const char *category, const char *message) { (void)e, (void)category; printf("%d %s\n", status, message); }
-int main(int n, char **given)
-{
-    void *unit = dlopen(given[1], RTLD_NOW | RTLD_LOCAL);
-    void *(*make)(const char *, const char *, const char *, bool, bool, bool, bool, const void *, size_t, void *, void *, void *);
-    int (*enter)(void *, bool, double, double, bool, double), (*leave)(void *);
-    int (*set)(void *, const unsigned *, size_t, const float *, size_t), (*get)(void *, const unsigned *, size_t, float *, size_t);
-    int (*step)(void *, double, double, bool, bool *, bool *, bool *, double *);
-    float x[3] = { 1, 2, 3 }, sum;
-    unsigned in = 0, out = 2;
-    bool a, b, c;
-    double t;
-    if (!unit) { puts(dlerror()); return 1; }
-    *(void **)&make = dlsym(unit, "fmi3InstantiateCoSimulation");
-    *(void **)&enter = dlsym(unit, "fmi3EnterInitializationMode");
-    *(void **)&leave = dlsym(unit, "fmi3ExitInitializationMode");
-    *(void **)&set = dlsym(unit, "fmi3SetFloat32");
-    *(void **)&get = dlsym(unit, "fmi3GetFloat32");
-    *(void **)&step = dlsym(unit, "fmi3DoStep");
-    void *one = make("one", given[2], given[3], 0, 0, 0, 0, NULL, 0, NULL, (void *)say, NULL);
-    if (!one || enter(one, 0, 0, 0, 0, 0) || leave(one) || set(one, &in, 1, x, 3)) return 2;
-    if (step(one, 0, 1, 0, &a, &b, &c, &t) || get(one, &out, 1, &sum, 1)) return 3;
-    printf("%.9g\n", sum);
-    return 0 * n;
-}
-"""
-
-
 def test_a_simulator_without_python_starts_it(mixed: BuiltFmu, tmp_path: Path) -> None:
-    (tmp_path / "host.c").write_text(HOST)
-    subprocess.run(
-        [COMPILER, "host.c", "-o", "host", "-ldl"],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        timeout=HANGS,
-    )
-    folder = tmp_path / "extracted"
-    with zipfile.ZipFile(mixed.file) as archive:
-        archive.extractall(folder)
-    library = next(folder.glob("binaries/*/G.so"))
-    command = [str(tmp_path / "host"), str(library), mixed.token, str(folder / "resources") + "/"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=HANGS, env={}, check=False
-    )
     wanted = expected(mixed.file.parent.parent / "low.flow", "A", [{"x": [1, 2, 3]}])
-    assert (done.returncode, done.stdout) == (0, f"{wanted[0]['sum']:.9g}\n"), done.stderr
+    assert stepped_without_python(mixed, tmp_path) == wanted[0]["sum"]
 
 
 # -- examples --------------------------------------------------------------------------------------

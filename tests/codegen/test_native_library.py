@@ -19,6 +19,7 @@ from typing import Any
 import flowc
 import numpy as np
 import pytest
+from flowc.codegen.native.files import RUNTIME
 from flowc.driver.execute.run import test as run_harness
 from flowc.model.diagnostic import Errors
 
@@ -229,6 +230,27 @@ def test_calls_end_in_time_and_streams_at_their_end(builds: tuple[Path, Path]) -
     assert program.close() == DONE
 
 
+def test_any_number_of_threads_wait_at_ends(builds: tuple[Path, Path]) -> None:
+    """Two at one end, and one at another: each result comes once."""
+    program = Program(builds[0])
+    found: list[tuple[int, float | None]] = []
+    ends = ["right_y", "right_y", "left_total"]
+    waiting = [
+        threading.Thread(target=lambda e=end: found.append(program.fetch(e))) for end in ends
+    ]
+    for thread in waiting:
+        thread.start()
+    for x in (1, 2):
+        assert program.feed("right_x", x) == DONE
+    for _ in range(2):
+        assert program.feed("left_image", np.zeros(4)) == DONE
+    assert program.feed("left_bias", 1) == DONE
+    for thread in waiting:
+        thread.join(LONG)
+    assert sorted(found) == [(DONE, 4.0), (DONE, 10.0), (DONE, 20.0)]
+    assert program.close() == DONE
+
+
 def test_a_frame_that_is_skipped_has_no_result(builds: tuple[Path, Path]) -> None:
     given = [1, -1, 2, -3, -4, 5]
     with flowc.open(builds[1]) as running:
@@ -304,6 +326,97 @@ def test_the_executable_needs_a_caller(builds: tuple[Path, Path]) -> None:
     )
     assert done.returncode == 2
     assert "`Left.image`" in done.stderr and "called from C" in done.stderr
+
+
+#: Creates programs one after another: bytes of the heap, and kilobytes of the address space, that 20
+#: of them have left behind.
+MANY = """\
+#include <malloc.h>
+#include <stdio.h>
+#include "ends.h"
+static long space(void)
+{
+    long pages = 0;
+    FILE *const file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1)
+        return -1;
+    fclose(file);
+    return 4 * pages;
+}
+int main(void)
+{
+    float y;
+    long heap = 0, kilobytes = 0;
+    for (int i = 0; i < 30; i++) {
+        ends *program;
+        if (i == 10) {
+            heap = (long)mallinfo2().uordblks;
+            kilobytes = space();
+        }
+        if (ends_create(&program, NULL, NULL) || ends_feed_right_x(program, (float[]){1}, 60) ||
+            ends_fetch_right_y(program, &y, 60) || ends_close(program))
+            return 1;
+    }
+    printf("%ld %ld", (long)mallinfo2().uordblks - heap, space() - kilobytes);
+    return 0;
+}
+"""
+
+
+def test_a_program_that_is_closed_leaves_nothing_behind(
+    builds: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "many.c").write_text(MANY)
+    folder = builds[0]
+    words = [os.environ.get("CC", "cc"), "-Wall", f"-I{folder}", "many.c", f"-L{folder}", "-lends"]
+    linked = [*words, f"-Wl,-rpath,{folder}", "-o", "many"]
+    subprocess.run(linked, cwd=tmp_path, check=True, timeout=LONG)
+    # else what is free counts as well, while a thread keeps it for itself
+    one_heap = {"MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    done = subprocess.run(
+        ["./many"],
+        cwd=tmp_path,
+        env={**os.environ, **one_heap},
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=LONG,
+    )
+    heap, kilobytes = map(int, done.stdout.split())
+    assert heap < 200 and kilobytes < 200
+
+
+#: One thread sleeps until `second`; another one comes and need not wait. Then `second` is rung for.
+BELL = """\
+#include "worker.hpp"
+#include <thread>
+int main()
+{
+    flow::Bell bell;
+    std::atomic<bool> asleep{false}, second{false};
+    std::thread sleeper([&] {
+        bell.wait([&] {
+            if (second)
+                return true;
+            asleep = true;
+            return false;
+        });
+    });
+    while (!asleep)
+        usleep(100);
+    bell.wait([] { return true; });
+    second = true;
+    bell.ring();
+    sleeper.join();
+}
+"""
+
+
+def test_all_that_sleep_on_a_bell_hear_it(tmp_path: Path) -> None:
+    """The workers of a program wait on one of these for the last one of them, at the start."""
+    (tmp_path / "bell.cpp").write_text(BELL)
+    words = [os.environ.get("CXX", "g++"), "-std=gnu++17", "-I", RUNTIME, "bell.cpp", "-o", "bell"]
+    subprocess.run([*words, "-lpthread"], cwd=tmp_path, check=True, timeout=LONG)
+    subprocess.run(["./bell"], cwd=tmp_path, check=True, timeout=LONG)
 
 
 SKIPS = """\

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +23,7 @@ from fmpy import extract, read_model_description
 from fmpy.simulation import instantiate_fmu
 from fmpy.validation import validate_fmu
 
-from builds import Write, build
+from builds import HANGS, Write, build
 from graphs import consistent
 
 COMPILER = shutil.which("cc") or ""
@@ -47,10 +49,12 @@ def low(folder: Path, text: str = SMOOTH) -> Path:
     return flow
 
 
-def made(write: Write, text: str, graph: str = "G", **files: str) -> BuiltFmu:
+def made(
+    write: Write, text: str, graph: str = "G", *, native: bool = False, **files: str
+) -> BuiltFmu:
     """The unit of a text, in the folder `out` beside it."""
     flow = write(text, **files)
-    return build_fmu(flow, graph, flow.parent / "out")
+    return build_fmu(flow, graph, flow.parent / "out", native=native)
 
 
 @contextmanager
@@ -212,6 +216,63 @@ def same(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
         assert here.keys() == there.keys()
         for name in here:
             np.testing.assert_array_equal(here[name], there[name], f"{name} after step {step}")
+
+
+HOST = r"""
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void say(void *e, int status, const char *category, const char *message) { (void)e, (void)category; printf("%d %s\n", status, message); }
+int main(int n, char **given)
+{
+    void *unit = dlopen(given[1], RTLD_NOW | RTLD_LOCAL);
+    void *(*make)(const char *, const char *, const char *, bool, bool, bool, bool, const void *, size_t, void *, void *, void *);
+    int (*enter)(void *, bool, double, double, bool, double), (*leave)(void *);
+    int (*set)(void *, const unsigned *, size_t, const float *, size_t), (*get)(void *, const unsigned *, size_t, float *, size_t);
+    int (*step)(void *, double, double, bool, bool *, bool *, bool *, double *);
+    float x[3] = { 1, 2, 3 }, sum;
+    unsigned in = 0, out = 2;
+    bool a, b, c;
+    double t;
+    if (!unit) { puts(dlerror()); return 1; }
+    *(void **)&make = dlsym(unit, "fmi3InstantiateCoSimulation");
+    *(void **)&enter = dlsym(unit, "fmi3EnterInitializationMode");
+    *(void **)&leave = dlsym(unit, "fmi3ExitInitializationMode");
+    *(void **)&set = dlsym(unit, "fmi3SetFloat32");
+    *(void **)&get = dlsym(unit, "fmi3GetFloat32");
+    *(void **)&step = dlsym(unit, "fmi3DoStep");
+    void *one = make("one", given[2], given[3], 0, 0, 0, 0, NULL, 0, NULL, (void *)say, NULL);
+    if (!one || enter(one, 0, 0, 0, 0, 0) || leave(one) || set(one, &in, 1, x, 3)) return 2;
+    if (step(one, 0, 1, 0, &a, &b, &c, &t) || get(one, &out, 1, &sum, 1)) return 3;
+    printf("%.9g\n", sum);
+    return 0 * n;
+}
+"""
+
+
+def stepped_without_python(built: BuiltFmu, folder: Path) -> Any:
+    """What a simulator in C without Python gets of a unit for 1, 2 and 3: its first input are three
+    tokens, and its last output is a number."""
+    (folder / "host.c").write_text(HOST)
+    subprocess.run(
+        [COMPILER, "host.c", "-o", "host", "-ldl"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=HANGS,
+    )
+    extracted = folder / "extracted"
+    with zipfile.ZipFile(built.file) as archive:
+        archive.extractall(extracted)
+    (library,) = extracted.glob("binaries/*/*.so")
+    command = [str(folder / "host"), str(library), built.token, f"{extracted}/resources/"]
+    env = {"FLOWC_HOME": "/of/another/program"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=HANGS, env=env, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return np.float32(done.stdout)
 
 
 # -- graphs that are drawn by lot ------------------------------------------------------------------

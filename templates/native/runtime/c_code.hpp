@@ -14,6 +14,7 @@ class InC : public Code
     const char *(*const error)(void *);
     const void *const given;
     const size_t bytes;
+    const Zeros<char> memory;
     bool is_open = false;
 
     std::string said() const
@@ -28,7 +29,7 @@ public:
     InC(const char *name, void *(*init)(const void *), void (*exit_)(void *),
         const char *(*error)(void *), const void *given, size_t bytes)
         : name(name), init(init), exit_(exit_), error(error), given(given), bytes(bytes),
-          state(bytes ? calloc(1, bytes) : nullptr)
+          memory(bytes), state(bytes ? memory.get() : nullptr)
     {
     }
     std::string open() override

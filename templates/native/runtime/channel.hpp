@@ -7,8 +7,6 @@
 namespace flow
 {
 
-constexpr size_t LARGE = 1 << 16;
-
 // Of tokens that tasks which go on after errors may not have made, a byte says that one is missing.
 // Is any of these?
 inline bool any_missing(const uint8_t *missing, int64_t count)
@@ -53,16 +51,6 @@ public:
     virtual void load(int64_t tokens, const char *from, const uint8_t *missing) = 0;
 };
 
-// Memory that is zero; much of it begins on a page, so that a GPU can reach it.
-inline void *zeros(size_t count, size_t size)
-{
-    if (count * size < LARGE)
-        return calloc(count, size);
-    void *const memory = mmap(nullptr, count * size, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? nullptr : memory;
-}
-
 // Token n of the writer lies at slot n % slots, and the slots are a multiple of what the writer
 // makes in an iteration: so what a firing makes is in one piece. What a reader sees may begin near
 // the end of the slots: then that part is copied in front of them, where `margin` tokens have room.
@@ -71,6 +59,8 @@ template <typename T, bool HOLES = false> class Ring : public Place
 {
     const Between names;
     const int64_t size, slots, margin, capacity, delay;
+    const Zeros<T> memory;
+    const Zeros<uint8_t> memory_of_holes;
     T *const base;
     uint8_t *const holes;
     alignas(64) std::atomic<int64_t> written{0};
@@ -87,8 +77,9 @@ public:
     Ring(Between names, int64_t size, int64_t slots, int64_t capacity, int64_t seen,
          int64_t delay = 0, const T *values = nullptr)
         : names(names), size(size), slots(slots), margin(seen), capacity(capacity), delay(delay),
-          base(static_cast<T *>(zeros((margin + slots) * size, sizeof(T))) + margin * size),
-          holes(HOLES ? static_cast<uint8_t *>(calloc(margin + slots, 1)) + margin : nullptr),
+          memory((margin + slots) * size), memory_of_holes(HOLES ? margin + slots : 0),
+          base(memory.get() + margin * size),
+          holes(memory_of_holes.get() + (HOLES ? margin : 0)),
           seen_taken(-delay), most(delay), taken(-delay)
     {
         for (int64_t n = -delay; n < 0 && values; n++)
@@ -148,7 +139,7 @@ public:
     }
     int64_t most_full() const { return most; }
     // All of its memory: `margin + slots` tokens.
-    T *begin() const { return base - margin * size; }
+    T *begin() const { return memory.get(); }
 
     int64_t bytes() const override { return size * int64_t{sizeof(T)}; }
     void save(int64_t tokens, char *to, uint8_t *missing) const override
@@ -190,8 +181,9 @@ template <typename T, bool HOLES = false> class Shared : public Place
     const int64_t size, slots, capacity, seen, kept, in_iteration, delay;
     const int64_t all_writers, all_readers;
     const std::unique_ptr<End[]> writers, readers;
-    T *const memory, *const base;
-    uint8_t *const holes;
+    const Zeros<T> memory;
+    T *const base;
+    const Zeros<uint8_t> holes;
     std::atomic<int64_t> most;
 
     int64_t slot(int64_t n) const { return ((n % slots) + slots) % slots; }
@@ -242,9 +234,8 @@ public:
         : names(names), size(size), slots(slots), capacity(capacity), seen(seen), kept(kept),
           in_iteration(in_iteration), delay(delay), all_writers(all_writers),
           all_readers(all_readers), writers(new End[all_writers]), readers(new End[all_readers]),
-          memory(static_cast<T *>(zeros((all_readers * seen + slots) * size, sizeof(T)))),
-          base(memory + all_readers * seen * size),
-          holes(HOLES ? static_cast<uint8_t *>(calloc(all_readers * seen + slots, 1)) : nullptr),
+          memory((all_readers * seen + slots) * size), base(memory.get() + all_readers * seen * size),
+          holes(HOLES ? all_readers * seen + slots : 0),
           most(delay)
     {
         begin_anew();
@@ -281,13 +272,13 @@ public:
         const int64_t begin = slot(end - see), there = slots - begin;
         if (there >= see)
             return base + begin * size;
-        T *const copy = memory + reader * seen * size;
+        T *const copy = memory.get() + reader * seen * size;
         memcpy(copy, base + begin * size, there * size * sizeof(T));
         memcpy(copy + there * size, base, (see - there) * size * sizeof(T));
         if constexpr (HOLES) {
-            uint8_t *const of_slots = holes + all_readers * seen;
-            memcpy(holes + reader * seen, of_slots + begin, there);
-            memcpy(holes + reader * seen + there, of_slots, see - there);
+            uint8_t *const of_slots = holes.get() + all_readers * seen;
+            memcpy(holes.get() + reader * seen, of_slots + begin, there);
+            memcpy(holes.get() + reader * seen + there, of_slots, see - there);
         }
         return copy;
     }
@@ -297,15 +288,15 @@ public:
     }
     bool any_missing(const T *token, int64_t n) const
     {
-        return flow::any_missing(holes + (token - memory) / size, n);
+        return flow::any_missing(holes.get() + (token - memory.get()) / size, n);
     }
     void mark(const T *token, int64_t n, bool there)
     {
-        memset(holes + (token - memory) / size, !there, n);
+        memset(holes.get() + (token - memory.get()) / size, !there, n);
     }
     int64_t most_full() const { return most; }
     // All of its memory: `all_readers * seen + slots` tokens.
-    T *begin() const { return memory; }
+    T *begin() const { return memory.get(); }
 
     int64_t bytes() const override { return size * int64_t{sizeof(T)}; }
     void save(int64_t tokens, char *to, uint8_t *missing) const override

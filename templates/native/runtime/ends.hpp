@@ -23,11 +23,12 @@ class OpenEnd : public Code
 {
     const size_t bytes, places;
     const bool incoming;
-    char *memory = nullptr;  // of the tokens that wait, or of samples
+    std::vector<char> memory;  // of the tokens that wait, or of samples
     std::vector<ns> times;   // at which they came
     size_t first = 0, count = 0;
     int64_t fed = 0, sampled = 0;
     bool samples = false, ended = false, left = false;
+    char *here = nullptr;  // of a program that is stepped: the next of the tokens of its step
     ns came = -1;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -55,7 +56,13 @@ class OpenEnd : public Code
         return finished || run.failed || (app.limit < FOREVER && app.frames >= app.limit);
     }
     static Outcome gone() { return run.failed ? FAILED : CLOSED; }
-    char *at(size_t number) const { return memory + (first + number) % places * bytes; }
+    char *at(size_t number) { return memory.data() + (first + number) % places * bytes; }
+    int moved(void *to, const void *from)
+    {
+        memcpy(to, from, bytes);
+        here += bytes;
+        return 0;
+    }
     void push(const void *token)
     {
         times[(first + count) % places] = now();
@@ -91,18 +98,19 @@ public:
     void attach(const Task &own)
     {
         task = &own;
-        memory = static_cast<char *>(calloc(places, bytes));
+        memory.resize(places * bytes);
     }
     // Without a caller: samples from a folder; why there are none, or empty.
     std::string open() override
     {
         const char *const folder = getenv("FLOWC_FEED");
-        if (memory || !incoming || !folder)
-            return memory || !incoming ? "" : "no caller puts tokens in";
+        const bool called = !memory.empty() || run.stepped;
+        if (called || !incoming || !folder)
+            return called || !incoming ? "" : "no caller puts tokens in";
         const std::string path = std::string(folder) + "/" + name;
-        memory = static_cast<char *>(calloc(SAMPLES, bytes));
+        memory.resize(SAMPLES * bytes);
         FILE *const file = fopen(path.c_str(), "rb");
-        samples = file && fread(memory, bytes, SAMPLES, file) == SAMPLES;
+        samples = file && fread(memory.data(), bytes, SAMPLES, file) == SAMPLES;
         if (file)
             fclose(file);
         return samples ? "" : path + " has no samples";
@@ -112,8 +120,10 @@ public:
     // -- for the program -------------------------------------------------------------------------
     int take(Worker &w, void *token)
     {
+        if (here)
+            return moved(token, here);
         if (samples) {
-            memcpy(token, memory + sampled++ % SAMPLES * bytes, bytes);
+            memcpy(token, memory.data() + sampled++ % SAMPLES * bytes, bytes);
             return 0;
         }
         const Locked here(lock);
@@ -127,7 +137,9 @@ public:
     }
     int give(Worker &w, const void *token)
     {
-        if (!memory)
+        if (here)
+            return moved(here, token);
+        if (memory.empty())
             return 0;
         const Locked here(lock);
         if (count < places)
@@ -136,6 +148,9 @@ public:
         wait_in(w, [&] { return count <= WAIT_OUT || left || run.stopping; });
         return 0;
     }
+
+    // -- for a caller that steps: where the tokens of the next step are ----------------------------
+    void step(char *tokens) { here = tokens; }
 
     // -- for the caller; in ns, below 0: as long as it takes -------------------------------------
     Outcome feed(const void *token, ns patience)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cells.hpp"
+#include "memory.hpp"
 
 namespace flow
 {
@@ -52,6 +53,8 @@ struct Code {
     // Why it cannot start; empty where it has.
     virtual std::string open() { return ""; }
     virtual void close() {}
+    // The program has ended, and its process goes on: give back what `close` keeps.
+    virtual void release() {}
     // What a firing that returned this status means.
     virtual std::string failed(int status) { return "returned " + std::to_string(status); }
     // Of a live source, after a firing: when its data came; -1: just now.
@@ -66,7 +69,7 @@ struct Latencies {
     int64_t count = 0, misses = 0;
     ns total = 0, longest = 0;
     ns deadline = -1;  // -1: none
-    ns *latest = static_cast<ns *>(calloc(KEPT, sizeof(ns)));
+    const Zeros<ns> latest{KEPT};
 
     void add(ns latency)
     {
@@ -77,7 +80,7 @@ struct Latencies {
     }
     std::vector<ns> sorted() const
     {
-        std::vector<ns> found(latest, latest + std::min(count, KEPT));
+        std::vector<ns> found(latest.get(), latest.get() + std::min(count, KEPT));
         std::sort(found.begin(), found.end());
         return found;
     }

@@ -12,6 +12,10 @@ namespace flow
 
 struct Tensor;
 
+// Bytes of a thread for what an engine says of a firing that has failed. Nothing of a thread is an
+// object with a destructor: it would keep the image of a program that is stepped.
+constexpr size_t MOST_SAID = 512;
+
 // A network of one file in an inference engine. A firing is one inference, from where its inputs
 // lie to where its outputs are read.
 struct Inference : Code {

@@ -2,16 +2,10 @@
 // no signal is handled and no process forked.
 #include "library.hpp"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "options.hpp"
-#include "own_image.hpp"
 
 namespace flow
 {
@@ -151,6 +145,11 @@ Outcome close_here()
     bool alive = run.sources > 0;
     for (const Worker *worker : run.workers)
         alive |= worker->alive;
+    if (!alive) {
+        for (const Task *task : Task::all)
+            task->code.release();
+        run.cells->release(run.lines);
+    }
     return alive ? FAILED : run.failed ? CLOSED : DONE;
 }
 
@@ -166,40 +165,6 @@ const char *error_here()
     return text.c_str();
 }
 
-// -- for the caller ------------------------------------------------------------------------------
-// A copy of this image, in a file without a name; at its end the folder that the library is in.
-// The file stays open: while it does, no other one has its number, which is the name of the image.
-std::string copied(Library &made)
-{
-    struct stat about;
-    const std::string path = own_path();
-    const int from = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    made.file = memfd_create("flowc", MFD_CLOEXEC);
-    bool good = from >= 0 && made.file >= 0 && fstat(from, &about) == 0;
-    char piece[1 << 16];
-    for (ssize_t size; good && (size = read(from, piece, sizeof piece)) != 0;)
-        good = size > 0 && write(made.file, piece, size) == size;
-    const std::string last = std::string(1, '\0') + path.substr(0, path.rfind('/')) + HOME_OF_COPY;
-    good = good && write(made.file, last.data(), last.size()) == ssize_t(last.size());
-    const std::string why = good ? "" : path + " cannot be copied: " + strerror(errno);
-    if (from >= 0)
-        ::close(from);
-    return why;
-}
-
-std::string loaded(Library &made)
-{
-    const std::string why = copied(made);
-    if (!why.empty())
-        return why;
-    const std::string name = "/proc/self/fd/" + std::to_string(made.file);
-    made.image = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (made.image)
-        made.face = static_cast<const Face *>(dlsym(made.image, "flow_face"));
-    const char *const error = made.face ? nullptr : dlerror();
-    return error ? error : "";
-}
-
 }  // namespace
 
 Face face(const About &about)
@@ -207,11 +172,14 @@ Face face(const About &about)
     return {about, create_here, feed_here, fetch_here, end_here, close_here, error_here};
 }
 
+// -- for the caller ------------------------------------------------------------------------------
 Outcome create(Library **made, const char *const *settings, Say say)
 {
     *made = new Library;
-    (*made)->why = loaded(**made);
-    const Face *const face = (*made)->face;
+    Image &image = (*made)->image;
+    (*made)->why = image.load("");
+    const Face *const face = image.loaded() ? image.find<Face>("flow_face") : nullptr;
+    (*made)->face = face;
     return face ? face->create(face->about, settings, say) : FAILED;
 }
 
@@ -236,10 +204,8 @@ Outcome close(Library *library)
         return DONE;
     const Outcome found = library->face ? library->face->close() : FAILED;
     // An image whose threads cannot be ended stays.
-    if (library->image && found != FAILED)
-        dlclose(library->image);
-    if (library->file >= 0 && (found != FAILED || !library->image))
-        ::close(library->file);
+    if (found != FAILED || !library->face)
+        library->image.unload();
     delete library;
     return found == DONE ? DONE : FAILED;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "about.hpp"
 #include "ends.hpp"
+#include "image.hpp"
 
 namespace flow
 {
@@ -23,8 +24,7 @@ struct Face {
 // A program that runs. Its state is that of an image of its own: `create` loads a copy of the
 // library, so that any number of them may run, and one may run again.
 struct Library {
-    int file = -1;
-    void *image = nullptr;
+    Image image;
     const Face *face = nullptr;
     std::string why;
 };

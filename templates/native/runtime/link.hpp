@@ -20,18 +20,17 @@ inline ns after(double seconds) { return now() + static_cast<ns>(seconds * 1e9);
 class Slots
 {
     const size_t each;
-    char *const memory;
+    const Zeros<char> memory;
 
 public:
     std::vector<ns> came;
     std::vector<Marks> marks;
 
     Slots(size_t count, size_t bytes, size_t marks)
-        : each((bytes + 63) / 64 * 64), memory(static_cast<char *>(calloc(count, each))),
-          came(count), marks(count, Marks(marks, -1))
+        : each((bytes + 63) / 64 * 64), memory(count * each), came(count), marks(count, Marks(marks, -1))
     {
     }
-    char *at(int slot) const { return memory + slot * each; }
+    char *at(int slot) const { return memory.get() + slot * each; }
 };
 
 // Between two apps, which are known once they are made; where there are states, once one that runs

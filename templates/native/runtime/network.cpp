@@ -27,7 +27,10 @@ enum Slot {
     SetInterOpNumThreads = 25,
     CreateTensorWithDataAsOrtValue = 49,
     CreateCpuMemoryInfo = 69,
+    ReleaseEnv = 92,
     ReleaseStatus = 93,
+    ReleaseMemoryInfo = 94,
+    ReleaseSession = 95,
     ReleaseValue = 96,
     ReleaseSessionOptions = 100,
     AddSessionConfigEntry = 130,
@@ -98,11 +101,20 @@ std::string opened()
            "program, or name it in FLOWC_ONNXRUNTIME";
 }
 
-const void *cpu_memory = nullptr;
+void give_back(Slot release, void *&made)
+{
+    if (made)
+        raw<void>(release, made);
+    made = nullptr;
+}
+
+// What instances of a network share: its session, by its file and how it runs.
+void *environment = nullptr, *cpu_memory = nullptr;
+std::map<std::string, void *> sessions;
 
 std::string wrapped(const Tensor &tensor, void *memory, void **value)
 {
-    return call(CreateTensorWithDataAsOrtValue, cpu_memory, memory,
+    return call(CreateTensorWithDataAsOrtValue, static_cast<const void *>(cpu_memory), memory,
                 static_cast<size_t>(tensor.bytes * tensor.batch), tensor.dimensions.data(),
                 tensor.dimensions.size(), tensor.element, value);
 }
@@ -133,14 +145,12 @@ std::string put_on_gpu(void *options)
     return why;
 }
 
-// The session of a file; instances of a network share it.
+// The session of a file.
 std::string session_of(const char *file, int threads, bool spin, bool on_gpu, void **session)
 {
-    static void *environment = nullptr;
-    static std::map<std::string, void *> known;
     const std::string path = in_build(file),
                       key = path + (on_gpu ? "+" : "") + (spin ? "*" : "") + std::to_string(threads);
-    if ((*session = known[key]))
+    if ((*session = sessions[key]))
         return "";
     std::string why = environment ? "" : call(CreateEnv, ERRORS, "flowc", &environment);
     if (why.empty() && !cpu_memory)
@@ -162,7 +172,7 @@ std::string session_of(const char *file, int threads, bool spin, bool on_gpu, vo
         why = call(CreateSession, static_cast<const void *>(environment), path.c_str(),
                    static_cast<const void *>(options), session);
     raw<void>(ReleaseSessionOptions, options);
-    known[key] = *session;
+    sessions[key] = *session;
     return why;
 }
 
@@ -217,14 +227,28 @@ std::string Network::rehearsed()
     return why;
 }
 
-thread_local std::string Network::why;
+// The first one that gives back what all share does so for all.
+void Network::release()
+{
+    for (const auto *side : {&inputs, &outputs})
+        for (const Tensor *first : *side)
+            for (const Tensor *tensor = first; tensor; tensor = tensor->elsewhere)
+                for (void *&value : tensor->values)
+                    give_back(ReleaseValue, value);
+    for (auto &[key, shared] : sessions)
+        give_back(ReleaseSession, shared);
+    sessions.clear();
+    give_back(ReleaseMemoryInfo, cpu_memory);
+    give_back(ReleaseEnv, environment);
+    session = nullptr;
+}
+
+thread_local char Network::why[MOST_SAID];
 
 int Network::run(std::initializer_list<const void *> from, std::initializer_list<void *> to)
 {
-    static thread_local std::vector<const void *> x;
-    static thread_local std::vector<void *> y;
-    x.resize(inputs.size());
-    y.resize(outputs.size());
+    const void *x[from.size()];
+    void *y[to.size()];
     size_t i = 0;
     for (const void *token : from) {
         x[i] = inputs[i]->at(token);
@@ -235,10 +259,10 @@ int Network::run(std::initializer_list<const void *> from, std::initializer_list
         y[i] = outputs[i]->at(token);
         i++;
     }
-    void *const status = inferred(session, x_names, x.data(), y_names, y.data());
+    void *const status = inferred(session, x_names, x, y_names, y);
     if (!status)
         return 0;
-    why = "ONNX Runtime: " + words(status);
+    snprintf(why, sizeof why, "ONNX Runtime: %s", words(status).c_str());
     return 1;
 }
 

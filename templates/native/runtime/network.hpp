@@ -13,7 +13,7 @@ class Network : public Inference
     const bool spin, on_gpu;
     void *session = nullptr;
     std::vector<const char *> x_names, y_names;
-    static thread_local std::string why;
+    static thread_local char why[MOST_SAID];
 
     std::string rehearsed();
 
@@ -25,6 +25,7 @@ public:
     {
     }
     std::string open() override;
+    void release() override;
     std::string failed(int) override { return why; }
     int run(std::initializer_list<const void *> from, std::initializer_list<void *> to);
 };

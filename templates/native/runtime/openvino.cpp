@@ -255,7 +255,7 @@ std::string OpenVino::engine() const
 
 std::string OpenVino::open()
 {
-    why = opened();
+    std::string why = opened();
     if (why.empty() && ov.core_create(&core))
         why = "OpenVINO: " + words();
     if (why.empty() && !strcmp(precision, "bf16"))
@@ -392,7 +392,7 @@ void OpenVino::close()
     core = nullptr;
 }
 
-thread_local std::string OpenVino::why;
+thread_local char OpenVino::why[MOST_SAID];
 
 int OpenVino::run(int64_t worker, std::initializer_list<const void *> from,
                   std::initializer_list<void *> to)
@@ -417,7 +417,7 @@ int OpenVino::run(int64_t worker, std::initializer_list<const void *> from,
         status = ov.infer_request_infer(own.request);
     if (!status)
         return 0;
-    why = "OpenVINO: " + words();
+    snprintf(why, sizeof why, "OpenVINO: %s", words().c_str());
     return 1;
 }
 

@@ -19,7 +19,7 @@ class OpenVino : public Inference
     const char *const precision;  // bf16 or f32
     void *core = nullptr;
     std::vector<Request> requests;
-    static thread_local std::string why;
+    static thread_local char why[MOST_SAID];
 
     std::string named() const;
     std::string lacks_bf16() const;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include <cmath>
+#include <deque>
 #include <map>
 
 #include "link.hpp"
@@ -15,14 +16,20 @@ namespace flow
 {
 
 // The folder of the program, with its data and networks: its own, or the one that FLOWC_HOME names.
+// That of a unit is the one that its simulator names.
 inline std::string home()
 {
-    if (const char *const named = getenv("FLOWC_HOME"))
-        return named;
-    return own_folder();
+    const char *const named = run.stepped ? nullptr : getenv("FLOWC_HOME");
+    return named ? named : own_folder();
 }
 
-const char *keep(const std::string &text) { return strdup(text.c_str()); }
+const char *keep(const std::string &text)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static std::deque<std::string> kept;
+    const Locked here(lock);
+    return kept.emplace_back(text).c_str();
+}
 const char *in_build(const char *name) { return keep(home() + "/" + name); }
 
 inline std::string read_file(const std::string &path)

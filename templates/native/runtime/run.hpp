@@ -114,6 +114,10 @@ bool Worker::admit(App &app, int64_t k)
 
 bool Worker::failed(Task &task, int64_t firing, int status)
 {
+    if (status == END && run.stepped) {
+        run.fail({&task, firing, "its stream has ended, and a step needs more of it"});
+        return false;
+    }
     if (status == END && task.source) {
         task.app.end_at(firing / task.firings);
         run.stir();

@@ -32,7 +32,8 @@ struct Failure {
     std::string text() const;
 };
 
-// What threads sleep on. Who rings pays for a call of the system only where one sleeps.
+// What threads sleep on, any number of them. Who rings pays for a call of the system only where one
+// sleeps.
 class Bell
 {
     std::atomic<uint32_t> rung{0}, sleeping{0};
@@ -51,9 +52,9 @@ public:
     {
         const timespec at{time / 1000000000, time % 1000000000};
         bool in_time = true;
+        sleeping++;
         for (;;) {
             const uint32_t seen = rung.load();
-            sleeping = 1;
             std::atomic_thread_fence(std::memory_order_seq_cst);
             if (ready() || !in_time)
                 break;
@@ -61,7 +62,7 @@ public:
                                        time < 0 ? nullptr : &at, nullptr, FUTEX_BITSET_MATCH_ANY);
             in_time = slept == 0 || errno != ETIMEDOUT;
         }
-        sleeping = 0;
+        sleeping--;
         return in_time;
     }
     static inline std::vector<Bell *> all;
@@ -117,6 +118,7 @@ struct Run {
     std::atomic<bool> gone{false};
     pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
     std::vector<std::string> told;
+    bool stepped = false;                       // by its caller, who needs every iteration
     bool inside = false;                        // of a process that is not its own
     void (*to_caller)(const char *) = nullptr;  // gets its messages there
 
