@@ -43,7 +43,7 @@ def refused(
     """All reasons why a text cannot be a native program; its `scenario`, if it has states."""
     faults: list[Diagnostic] = []
     if scenario is not None:
-        faults += _of_changes(scenario)
+        faults += _of_chains(scenario)
     if platform.machines:
         faults.append(_later("a native program runs on one machine", platform.span))
     gpu = any(pool.kind == "gpu" for pool in platform.pools)
@@ -55,11 +55,8 @@ def refused(
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
 
 
-def _of_changes(scenario: Scenario) -> Iterator[Diagnostic]:
-    """Errors for what is measured over several apps, and for changes in the middle of a frame."""
-    for transition in scenario.transitions:
-        if transition.at_once:
-            yield _later("it is made at once", transition.span)
+def _of_chains(scenario: Scenario) -> Iterator[Diagnostic]:
+    """Errors for what is measured over several apps."""
     for state in scenario.states:
         for app in state.apps:
             for chain in app.chains:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ...model.deployment import (
+    Code,
     DataFile,
     DeployedApp,
     DeployedPort,
@@ -35,6 +36,7 @@ from ..kinds.resample import ResampleCode
 from ..marks import Marks, Way, marks_of
 from ..names import identifiers
 from ..statements import pace
+from .choice import ChoiceCode, chooses
 from .kernels import compiled_file, field_bytes, has_kernels, launches
 from .layout import Array, Layout, Read, Ring, Tokens, Written, held_by, layout, tokens_of
 from .library import library_of
@@ -62,7 +64,7 @@ _OF_TASK = frozenset(
 #: The same in a program with states, in the namespace of each.
 OWN_OF_STATES = frozenset({"state", "channels", "scenario"})
 #: Networks, on a CPU or a GPU.
-NETWORKS = OnnxCode | OnnxCudaCode | OpenVinoCode
+NETWORKS = OnnxCode | OnnxCudaCode | OpenVinoCode | ChoiceCode
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -101,6 +103,7 @@ def rendered(jinja: Environment, deployment: Deployment, words: dict[str, Any]) 
     words = words | {
         "deployment": deployment,
         "engines": engines_in(deployment),
+        "chooses": chooses(deployment.scenario),
         "kernels": has_kernels(deployment),
         "library": library_of(deployment),
     }
@@ -332,7 +335,7 @@ class MainText:
             "name": task.name,
             "doc": task.doc,
             "id": self._tasks[task.name],
-            "code": list(self.used(task)) if self._in_states else self.code(task),
+            "code": self._code_here(task),
             "task": f"{arguments}, {task.firings}, {source}{self._manner(task)}",
             "rates": rates,
             "places": places,
@@ -372,17 +375,24 @@ class MainText:
             yield f"{name.replace('::', '_')}_pinned({name}.begin(), {elements})"
 
     def _tensors(self, task: DeployedTask) -> Iterator[str]:
-        """The tensors of a network, in the memory of the channels at its ports."""
+        """The tensors of a network, in the memory of the channels at its ports; of all variants
+        that each frame chooses from."""
         code = task.code
-        if not isinstance(code, NETWORKS):
-            return
+        if isinstance(code, ChoiceCode):
+            for variant in code.distinct:
+                yield from self._tensors_of(task, variant.code, self._tasks[variant.name])
+        elif isinstance(code, NETWORKS):
+            yield from self._tensors_of(task, code, self._tasks[task.name])
+
+    def _tensors_of(self, task: DeployedTask, code: Code, network: str) -> Iterator[str]:
+        assert isinstance(code, OnnxCode | OnnxCudaCode | OpenVinoCode)
         here = self._tasks[task.name]
         names = iter(self._names(task))
         for tensor, read in zip(code.inputs, self._layout.reads[task.name], strict=True):
             writer = read.of.channel.source if isinstance(read.of, Ring) else read.of.task
             memory = self._memory(writer, read.of)
             which = next(names), "IN", tensor, code.batch
-            yield self._tensor(here, which, read.tokens, memory)
+            yield self._tensor(network, which, read.tokens, memory)
         for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
             name = next(names)
             replicas = self._layout.places[task.name].replicas
@@ -390,7 +400,7 @@ class MainText:
             if written.places:
                 memory = self._memory(task.name, written.places[0])
             which = name, "OUT", tensor, code.batch
-            yield self._tensor(here, which, written.tokens, memory)
+            yield self._tensor(network, which, written.tokens, memory)
 
     def _memory(self, task: str, place: Array | Ring) -> str:
         """Where the tokens of an array or a ring lie, and how many."""
@@ -416,6 +426,23 @@ class MainText:
             *(ids["in " + p.name] for p in task.inputs),
             *(ids["out " + p.name] for p in task.outputs),
         ]
+
+    def _code_here(self, task: DeployedTask) -> list[str]:
+        """The code of a task among its ports."""
+        if isinstance(task.code, ChoiceCode):
+            return list(self._choice(task, task.code))
+        return list(self.used(task)) if self._in_states else self.code(task)
+
+    def _choice(self, task: DeployedTask, code: ChoiceCode) -> Iterator[str]:
+        """Of each state the name and the code that a network has there."""
+        app = self._apps[self._app_of[task.name].name]
+        replicas = self._layout.places[task.name].replicas
+        yield f"flow::Choice code({app}, {replicas}, {str(code.breaks).lower()}, {{"
+        for variant in code.of_states:
+            processors = c_text.text(", ".join(self._processors[variant.name]))
+            named = f"{c_text.text(variant.name)}, {processors}"
+            yield f"    {{{named}, ::{self._tasks[variant.name]}::code}},"
+        yield "});"
 
     def used(self, task: DeployedTask) -> Iterator[str]:
         """In a state: what all states have of the code of a task."""
@@ -843,6 +870,9 @@ class MainText:
         if isinstance(code, OnnxCode | OnnxCudaCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, ChoiceCode):
+            split = len(task.inputs)
+            return f"code.run(k, {{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
         if isinstance(code, OpenVinoCode):
             split, replicas = len(task.inputs), self._layout.places[task.name].replicas
             worker = f"k % {replicas}" if replicas > 1 else "0"
@@ -939,15 +969,16 @@ def _names_of(whole: Deployment, symbols: Symbols, in_states: bool) -> _Names:
     tasks = {t.name: t.name if several else t.name.partition(".")[2] for t in whole.tasks}
     linked = [t.code.link for t in whole.tasks if isinstance(t.code, LinkCode)]
     links = [f"link {name}" for name in dict.fromkeys(linked)]
-    states = [] if whole.scenario is None else [f"state {s.name}" for s in whole.scenario.states]
+    states = [] if whole.scenario is None else whole.scenario.states
+    named = list(dict.fromkeys(f"state {state.name}" for state in states))
     own = {*_OWN, *CPP_WORDS, *symbols.taken}
     own |= OWN_OF_STATES if in_states else set()
-    ids = identifiers([*apps, *tasks.values(), *links, *states], own)
+    ids = identifiers([*apps, *tasks.values(), *links, *named], own)
     return _Names(
         {app.removeprefix("app "): ids[app] for app in apps},
         {name: ids[short] for name, short in tasks.items()},
         {link.removeprefix("link "): ids[link] for link in links},
-        {state.removeprefix("state "): ids[state] for state in states},
+        {state.removeprefix("state "): ids[state] for state in named},
     )
 
 

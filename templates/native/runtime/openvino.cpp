@@ -394,8 +394,7 @@ void OpenVino::close()
 
 thread_local std::string OpenVino::why;
 
-int OpenVino::run(int64_t worker, std::initializer_list<const void *> from,
-                  std::initializer_list<void *> to)
+int OpenVino::run(int64_t worker, From from, To to)
 {
     const Request &own = requests[worker];
     int status = 0;

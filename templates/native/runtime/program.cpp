@@ -384,10 +384,13 @@ class Execution
     const Options &options;
     Interrupts interrupts;
     std::vector<Task *> begun;
+    std::set<const Code *> started;
 
     bool opened()
     {
         for (Task *task : Task::all) {
+            if (started.count(&task->code))
+                continue;  // with another state
             run.cells->enter(STARTING, task->number);
             const std::string why = interrupts.asked(0) ? "" : task->code.open();
             if (run.strayed)
@@ -400,6 +403,7 @@ class Execution
                 return false;
             }
             begun.push_back(task);
+            started.insert(&task->code);
         }
         return true;
     }

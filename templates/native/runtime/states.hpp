@@ -3,6 +3,7 @@
 #pragma once
 #include "about.hpp"
 #include "channel.hpp"
+#include "pick.hpp"
 
 namespace flow
 {
@@ -92,7 +93,8 @@ struct Channels {
 };
 
 // Apps that run together. A state of several `levels` has a name with the others in the text, and
-// differs from them in its frames per second alone.
+// differs from them in its frames per second alone. One that differs from another state in variants of
+// networks alone has its apps, workers and channels, and another `number` among all such.
 struct State {
     const char *const name;
     const std::vector<App *> apps;
@@ -102,6 +104,7 @@ struct State {
     const bool has_clocks;   // are there clock rates that it is meant for?
     const char *const level_of;
     const double rate;
+    const int number = 0;
 
     // How often, and for how long; since when, and since when its time runs.
     int64_t entered = 0;
@@ -118,12 +121,16 @@ struct State {
     }
 };
 
+// How a change is made: after the ends of frames, with the next one, or in the middle of one.
+enum class Protocol { IDLE, NEXT, AT_ONCE };
+
 // What leads from a state to another one: events, or so many ns in it (-1: no time does). The change
 // takes `bound` ns at most (-1: nothing is known).
 struct Transition {
     State &source, &target;
     const std::vector<const char *> events;
     const ns after, bound;
+    const Protocol protocol = Protocol::IDLE;
 };
 
 struct Scenario {
