@@ -110,11 +110,14 @@ def _part(one: Served, ids: dict[str, str], text: MainText) -> dict[str, Any]:
 
 
 def _energy(state: DeployedState) -> str:
-    """What it takes, whether it has clock rates, and of which state it is a level."""
+    """What it takes, its clock rates, and of which state it is a level."""
     energy = _UNKNOWN if state.energy_mw is None else repr(float(state.energy_mw))
     level, rate = state.level_of or ("", 0.0)
-    clocks = str(bool(state.clocks)).lower()
-    return f"{energy}, {clocks}, {c_text.text(level)}, {float(rate)!r}"
+    rates = []
+    for clock in state.clocks:
+        named = f"{c_text.text(clock.pool)}, {c_text.text(clock.kind)}"
+        rates.append(f"{{{named}, INT64_C({clock.hz}), INT64_C({clock.highest_hz})}}")
+    return f"{energy}, {{{', '.join(rates)}}}, {c_text.text(level)}, {float(rate)!r}"
 
 
 def _transition(transition: DeployedTransition, ids: dict[str, str]) -> str:

@@ -40,6 +40,7 @@ OPTIONS = frozenset(
         "events",
         "control",
         "replay",
+        "clocks",
     }
 )
 #: What stands before the name of a task and the bytes of an array: bytes of the name, side, port,

@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "clocks.hpp"
 #include "near.hpp"
 #include "run.hpp"
 #include "states.hpp"
@@ -81,6 +82,7 @@ class Control
     std::map<std::string, App *> last;
     Counts fired;
     std::vector<Stretch> stretches;
+    bool slower = false;  // are slower rates to be set once the frames of the state before have ended?
     std::set<std::string> ended;
     // Of each app its frames in earlier stays, which others ask for.
     std::map<std::string, std::atomic<int64_t>> had_before;
@@ -96,6 +98,7 @@ public:
     std::vector<Change> changes;
     std::map<std::string, int64_t> ignored;  // events that led nowhere
     std::function<bool()> raise_due = [] { return false; };
+    std::unique_ptr<Rates> rates;  // what sets clock rates, if something does
 
     explicit Control(const Scenario &scenario) : scenario(scenario), initial(&scenario.initial)
     {
@@ -165,6 +168,19 @@ public:
     {
         const Locked here(lock);
         ignored[event]++;
+    }
+
+    // Clock rates of states are `set`, or played. Throws RatesRefused where the machine cannot, or no
+    // mapping has any.
+    void give_rates(bool set)
+    {
+        if (std::all_of(scenario.states.begin(), scenario.states.end(),
+                        [](const State *state) { return state->clocks.empty(); }))
+            throw RatesRefused("no stored mapping has chosen any (see `flowc map`)");
+        if (set)
+            rates = std::make_unique<SetRates>(scenario.states);
+        else
+            rates = std::make_unique<EmulatedRates>();
     }
 
     // -- workers -----------------------------------------------------------------------------------
@@ -294,9 +310,24 @@ private:
                 return one.protocol;
         return Protocol::IDLE;
     }
-    // The next state goes on with the frames of this one.
+    // The rates of a state: slower ones only when no frame is under way that counts on the old ones.
+    void set_rates(const State &state, bool down)
+    {
+        if (!rates)
+            return;
+        try {
+            down ? rates->lower(state.clocks) : rates->reach(state.clocks);
+        } catch (const RatesRefused &why) {
+            rates->restore();
+            rates.reset();
+            run.say(std::string("clock rates are left alone: ") + why.what());
+        }
+    }
+    // The next state goes on with the frames of this one, at the faster ones of the clock rates of
+    // both.
     void follow(Change &change)
     {
+        set_rates(*change.target, false);
         Stretch stretch{stays.size(), static_cast<int64_t>(changes.size()), {}};
         for (App *app : change.source->apps)
             stretch.firsts.push_back(
@@ -307,6 +338,7 @@ private:
         begins(*change.target, time);
         stays.push_back({change.target, {}});
         changes.push_back(change);
+        slower = rates != nullptr;
     }
     static void begins(State &state, ns time)
     {
@@ -338,7 +370,13 @@ private:
                     continue;
                 return false;  // the streams of all its apps have ended
             }
-            const ns look = asked ? at + LOOK_AT_FRAMES : timed ? std::max(due, at) : -1;
+            if (slower && std::none_of(state.apps.begin(), state.apps.end(),
+                                       [](App *app) { return app->awaits(); })) {
+                slower = false;  // no frame is left that counts on the old rates
+                set_rates(state, true);
+            }
+            const bool looks = asked || slower;
+            const ns look = looks ? at + LOOK_AT_FRAMES : timed ? std::max(due, at) : -1;
             changed.wait([&] { return news != seen || run.stopping || run.ending() != ending; },
                          look);
         }
@@ -422,6 +460,7 @@ private:
     // No new frames, and wait for those that have begun. False where the program ends instead.
     bool drained(Change &change)
     {
+        set_rates(*change.target, false);
         change.stopped = change.ended = now();
         for (App *app : change.source->apps)
             app->drain();
@@ -452,6 +491,8 @@ private:
     // pause.
     void enter(State &state, const std::vector<Stay> &given)
     {
+        set_rates(state, true);
+        slower = false;
         const ns time = now();
         stretches = {{stays.size(), static_cast<int64_t>(changes.size()) - 1, {}}};
         stays.push_back({&state, {}});

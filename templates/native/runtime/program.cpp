@@ -612,7 +612,7 @@ int main(const About &about, int count, char **words)
     prepare(options);
     const auto put_back = [&] {
         if (outside && !run.cells->left)
-            outside->remove();
+            outside->put_back();
     };
     const auto tell = [&](const Failure &why, int status) {
         Output output, unfinished;

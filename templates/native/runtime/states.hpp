@@ -92,6 +92,12 @@ struct Channels {
     const std::vector<Kept> kept;
 };
 
+// The clock rate that a pool of processors is to have, and its highest one, in Hz.
+struct Clock {
+    const char *pool, *kind;
+    int64_t hz, highest;
+};
+
 // Apps that run together. A state of several `levels` has a name with the others in the text, and
 // differs from them in its frames per second alone. One that differs from another state in variants of
 // networks alone has its apps, workers and channels, and another `number` among all such.
@@ -101,7 +107,7 @@ struct State {
     const std::vector<Worker *> workers;
     const std::vector<Channels> channels;
     const double energy_mw;  // in the mean, by the model; below 0: not known
-    const bool has_clocks;   // are there clock rates that it is meant for?
+    const std::vector<Clock> clocks;  // that it is meant for
     const char *const level_of;
     const double rate;
     const int number = 0;

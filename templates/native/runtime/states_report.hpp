@@ -86,14 +86,14 @@ inline std::vector<std::pair<std::string, std::string>> of_states(const Control 
 {
     const auto &states = control.scenario.states;
     const bool has_clocks = std::any_of(states.begin(), states.end(),
-                                        [](const State *state) { return state->has_clocks; });
+                                        [](const State *state) { return !state->clocks.empty(); });
     std::string ignored;
     for (const auto &[event, count] : control.ignored)
         ignored += (ignored.empty() ? "" : ", ") + json(event) + ": " + std::to_string(count);
     return {
         {"states", states_json(control)},
         {"energy_from", takes_power(control) ? "\"model\"" : "null"},
-        {"clocks", has_clocks ? "\"model\"" : "null"},
+        {"clocks", has_clocks ? json(control.rates ? control.rates->name : "model") : "null"},
         {"switches", switches_json(control)},
         {"stays", stays_json(control)},
         {"events", "{\"ignored\": {" + ignored + "}}"},
