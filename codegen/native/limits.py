@@ -169,11 +169,9 @@ def _of_codes(deployment: Deployment, spans: Mapping[str, Span | None]) -> Itera
     """Errors for the code of tasks where they are placed."""
     for task in deployment.tasks:
         yield from _of_kind(task, spans.get(task.name))
-        if deployment.scenario is not None and isinstance(task.code, CudaCode | OpenVinoCode):
-            what = "kernels" if isinstance(task.code, CudaCode) else "OpenVINO as its engine"
-            yield _later(
-                f"`{task.name}` has {what}, in a program with states", spans.get(task.name)
-            )
+        if deployment.scenario is not None and isinstance(task.code, CudaCode):
+            message = f"`{task.name}` has kernels, in a program with states"
+            yield _later(message, spans.get(task.name))
 
 
 def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:

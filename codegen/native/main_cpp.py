@@ -601,6 +601,10 @@ class MainText:
         """The namespace of a task."""
         return self._tasks[task]
 
+    def replicas_of(self, task: str) -> int:
+        """On how many processors a task is in turn."""
+        return self._layout.places[task].replicas
+
     # -- in a state ------------------------------------------------------------------------------
     def channels(self, app: DeployedApp) -> str:
         """What lies on the channels of an app between two frames, under names that are the same in

@@ -56,6 +56,7 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
     links: dict[str, None] = {}
     settings: dict[str, None] = {}
     shared: dict[str, dict[str, Any]] = {}
+    workers: dict[str, int] = {}
     for state in scenario.states:
         text = texts[state.name]
         prototypes |= {p["name"]: p for p in text.prototypes()}
@@ -63,7 +64,10 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
         settings |= dict.fromkeys(text.settings())
         for app in state.apps:
             for task in app.tasks:
-                shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
+                # an engine has something for each worker, in whatever state these are most
+                if text.replicas_of(task.name) > workers.get(task.name, 0):
+                    workers[task.name] = text.replicas_of(task.name)
+                    shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
     lanes = dict.fromkeys(w.processor for w in deployment.every_worker if w.order)
     planned = deployment.planned
     return {
