@@ -138,7 +138,7 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
     faults = [
         *_of_orders(deployment, tasks),
         *_of_open_ends(deployment, spans),
-        *_of_codes(deployment, spans),
+        *(fault for t in deployment.tasks for fault in _of_kind(t, spans.get(t.name))),
     ]
     return tuple({fault.message: fault for fault in faults}.values())
 
@@ -163,15 +163,6 @@ def _of_open_ends(deployment: Deployment, spans: Mapping[str, Span | None]) -> I
         if len(ends) > 1 and any(t.name in incomplete for t in ends):
             message = f"app `{app.name}` goes on after errors, and has several `out`"
             yield _later(message, spans.get(ends[0].name))
-
-
-def _of_codes(deployment: Deployment, spans: Mapping[str, Span | None]) -> Iterator[Diagnostic]:
-    """Errors for the code of tasks where they are placed."""
-    for task in deployment.tasks:
-        yield from _of_kind(task, spans.get(task.name))
-        if deployment.scenario is not None and isinstance(task.code, CudaCode):
-            message = f"`{task.name}` has kernels, in a program with states"
-            yield _later(message, spans.get(task.name))
 
 
 def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:

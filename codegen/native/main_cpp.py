@@ -1147,13 +1147,14 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
 
 
 def on_gpu(deployment: Deployment, places: Layout) -> frozenset[int]:
-    """The arrays, by identity, in the memory of a GPU: kernels write them, and nothing but kernels
-    reads them."""
+    """The arrays, by identity, in the memory of a GPU: kernels write them, nothing but kernels
+    reads them, and no tokens in them go on to other states."""
     found, read_here = set(), set()
     for task in deployment.tasks:
         if isinstance(task.code, CudaCode):
             outputs = places.writes[task.name]
-            found |= {id(p) for w in outputs for p in w.places if isinstance(p, Array)}
+            arrays = (p for w in outputs for p in w.places if isinstance(p, Array))
+            found |= {id(array) for array in arrays if not array.held}
         else:
             read_here |= {id(read.of) for read in places.reads[task.name]}
     return frozenset(found - read_here)
