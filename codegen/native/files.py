@@ -21,6 +21,7 @@ from ..in_c import compile_command, is_cpp, shell_word
 from ..kept import Object
 from ..printing import printing
 from ..sources import Plan
+from .choice import chooses
 from .engines import engine_libraries
 from .kernels import compiled_kernels, has_kernels
 from .library import header, library_of
@@ -106,6 +107,7 @@ def _unused(deployment: Deployment, face: Face | None) -> set[str]:
     engines = engines_in(deployment)
     unused = set(ENGINES).difference(engines)
     unused |= set() if engines else {"inference"}
+    unused |= set() if chooses(deployment.scenario) else {"choice"}
     unused |= set() if has_kernels(deployment) else {"gpu", "cuda_driver"}
     unused |= {"library", "unit"}.difference({face})
     return unused if face else unused | {"image"}

@@ -43,7 +43,7 @@ def refused(
     """All reasons why a text cannot be a native program; its `scenario`, if it has states."""
     faults: list[Diagnostic] = []
     if scenario is not None:
-        faults += _of_changes(scenario)
+        faults += _of_chains(scenario)
     if platform.machines:
         faults.append(_later("a native program runs on one machine", platform.span))
     gpu = any(pool.kind == "gpu" for pool in platform.pools)
@@ -55,11 +55,8 @@ def refused(
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
 
 
-def _of_changes(scenario: Scenario) -> Iterator[Diagnostic]:
-    """Errors for what is measured over several apps, and for changes in the middle of a frame."""
-    for transition in scenario.transitions:
-        if transition.at_once:
-            yield _later("it is made at once", transition.span)
+def _of_chains(scenario: Scenario) -> Iterator[Diagnostic]:
+    """Errors for what is measured over several apps."""
     for state in scenario.states:
         for app in state.apps:
             for chain in app.chains:
@@ -141,7 +138,7 @@ def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, 
     faults = [
         *_of_orders(deployment, tasks),
         *_of_open_ends(deployment, spans),
-        *_of_codes(deployment, spans),
+        *(fault for t in deployment.tasks for fault in _of_kind(t, spans.get(t.name))),
     ]
     return tuple({fault.message: fault for fault in faults}.values())
 
@@ -166,17 +163,6 @@ def _of_open_ends(deployment: Deployment, spans: Mapping[str, Span | None]) -> I
         if len(ends) > 1 and any(t.name in incomplete for t in ends):
             message = f"app `{app.name}` goes on after errors, and has several `out`"
             yield _later(message, spans.get(ends[0].name))
-
-
-def _of_codes(deployment: Deployment, spans: Mapping[str, Span | None]) -> Iterator[Diagnostic]:
-    """Errors for the code of tasks where they are placed."""
-    for task in deployment.tasks:
-        yield from _of_kind(task, spans.get(task.name))
-        if deployment.scenario is not None and isinstance(task.code, CudaCode | OpenVinoCode):
-            what = "kernels" if isinstance(task.code, CudaCode) else "OpenVINO as its engine"
-            yield _later(
-                f"`{task.name}` has {what}, in a program with states", spans.get(task.name)
-            )
 
 
 def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:

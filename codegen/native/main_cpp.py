@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ...model.deployment import (
+    Code,
     DataFile,
     DeployedApp,
     DeployedPort,
@@ -35,8 +36,20 @@ from ..kinds.resample import ResampleCode
 from ..marks import Marks, Way, marks_of
 from ..names import identifiers
 from ..statements import pace
+from .choice import ChoiceCode, chooses
 from .kernels import compiled_file, field_bytes, has_kernels, launches
-from .layout import Array, Layout, Read, Ring, Tokens, Written, held_by, layout, tokens_of
+from .layout import (
+    Array,
+    Layout,
+    Read,
+    Ring,
+    Tokens,
+    Values,
+    Written,
+    held_by,
+    layout,
+    tokens_of,
+)
 from .library import library_of
 from .symbols import CPP_WORDS, Symbols, symbols_of
 
@@ -62,7 +75,7 @@ _OF_TASK = frozenset(
 #: The same in a program with states, in the namespace of each.
 OWN_OF_STATES = frozenset({"state", "channels", "scenario"})
 #: Networks, on a CPU or a GPU.
-NETWORKS = OnnxCode | OnnxCudaCode | OpenVinoCode
+NETWORKS = OnnxCode | OnnxCudaCode | OpenVinoCode | ChoiceCode
 #: Elements of tensors, by the numbers of ONNX.
 _ELEMENTS = {
     "float32": 1,
@@ -104,6 +117,7 @@ def rendered(
     words = words | {
         "deployment": deployment,
         "engines": engines_in(deployment),
+        "chooses": chooses(deployment.scenario),
         "kernels": has_kernels(deployment),
         "library": None if unit else library_of(deployment),
         "unit": unit,
@@ -336,7 +350,7 @@ class MainText:
             "name": task.name,
             "doc": task.doc,
             "id": self._tasks[task.name],
-            "code": list(self.used(task)) if self._in_states else self.code(task),
+            "code": self._code_here(task),
             "task": f"{arguments}, {task.firings}, {source}{self._manner(task)}",
             "rates": rates,
             "places": places,
@@ -376,17 +390,24 @@ class MainText:
             yield f"{name.replace('::', '_')}_pinned({name}.begin(), {elements})"
 
     def _tensors(self, task: DeployedTask) -> Iterator[str]:
-        """The tensors of a network, in the memory of the channels at its ports."""
+        """The tensors of a network, in the memory of the channels at its ports; of all variants
+        that each frame chooses from."""
         code = task.code
-        if not isinstance(code, NETWORKS):
-            return
+        if isinstance(code, ChoiceCode):
+            for variant in code.distinct:
+                yield from self._tensors_of(task, variant.code, self._tasks[variant.name])
+        elif isinstance(code, NETWORKS):
+            yield from self._tensors_of(task, code, self._tasks[task.name])
+
+    def _tensors_of(self, task: DeployedTask, code: Code, network: str) -> Iterator[str]:
+        assert isinstance(code, OnnxCode | OnnxCudaCode | OpenVinoCode)
         here = self._tasks[task.name]
         names = iter(self._names(task))
         for tensor, read in zip(code.inputs, self._layout.reads[task.name], strict=True):
             writer = read.of.channel.source if isinstance(read.of, Ring) else read.of.task
             memory = self._memory(writer, read.of)
             which = next(names), "IN", tensor, code.batch
-            yield self._tensor(here, which, read.tokens, memory)
+            yield self._tensor(network, which, read.tokens, memory)
         for tensor, written in zip(code.outputs, self._layout.writes[task.name], strict=True):
             name = next(names)
             replicas = self._layout.places[task.name].replicas
@@ -394,7 +415,7 @@ class MainText:
             if written.places:
                 memory = self._memory(task.name, written.places[0])
             which = name, "OUT", tensor, code.batch
-            yield self._tensor(here, which, written.tokens, memory)
+            yield self._tensor(network, which, written.tokens, memory)
 
     def _memory(self, task: str, place: Array | Ring) -> str:
         """Where the tokens of an array or a ring lie, and how many."""
@@ -420,6 +441,23 @@ class MainText:
             *(ids["in " + p.name] for p in task.inputs),
             *(ids["out " + p.name] for p in task.outputs),
         ]
+
+    def _code_here(self, task: DeployedTask) -> list[str]:
+        """The code of a task among its ports."""
+        if isinstance(task.code, ChoiceCode):
+            return list(self._choice(task, task.code))
+        return list(self.used(task)) if self._in_states else self.code(task)
+
+    def _choice(self, task: DeployedTask, code: ChoiceCode) -> Iterator[str]:
+        """Of each state the name and the code that a network has there."""
+        app = self._apps[self._app_of[task.name].name]
+        replicas = self._layout.places[task.name].replicas
+        yield f"flow::Choice code({app}, {replicas}, {str(code.breaks).lower()}, {{"
+        for variant in code.of_states:
+            processors = c_text.text(", ".join(self._processors[variant.name]))
+            named = f"{c_text.text(variant.name)}, {processors}"
+            yield f"    {{{named}, ::{self._tasks[variant.name]}::code}},"
+        yield "});"
 
     def used(self, task: DeployedTask) -> Iterator[str]:
         """In a state: what all states have of the code of a task."""
@@ -517,66 +555,85 @@ class MainText:
 
     def _declared(self, task: DeployedTask, place: Array | Ring) -> list[str]:
         """An array or a ring, in the namespace of the task that writes it."""
-        tokens, name = place.writer, self._members[id(place)]
-        kind, size = c_type(tokens.port.dtype), tokens.size
         if isinstance(place, Ring):
-            ends = f"{{{c_text.text(task.name)}, {c_text.text(place.channel.destination)}}}"
-            sizes = f"{size}, {place.slots}, {place.channel.capacity}, {place.seen}"
-            if place.shared:
-                ends += f", {sizes}, {place.kept}"
-                sizes = f"{tokens.in_iteration}, {place.writers}, {place.readers}"
-            delay = ""
-            lines = []
-            if place.channel.delay:
-                values = _values(place.channel.delay, place.channel.values, tokens.port.dtype)
-                delay = f", {place.channel.delay}"
-                if values:
-                    lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
-                    delay += f", {name}_initial"
-            holes = ", true" if task.name in self._lossy else ""
-            ring = "Shared" if place.shared else "Ring"
-            lines.append(f"flow::{ring}<{kind}{holes}> {name}({ends}, {sizes}{delay});")
-            return lines
-        whole = (place.kept + place.in_round) * size
-        missing = task.name in self._lossy
-        said = f"  // {place.kept} tokens stay, {place.in_round} in a round" if place.kept else ""
-        there = id(place) in self._on_gpu
-        if there:
-            fields = f"{whole}, {size}, {place.kept}, {place.in_round}"
-            lines = [f"flow::GpuArray<{kind}> {name}({fields});"]
+            return self._ring(task, place)
+        return self._held(task, place) if place.held else self._array(task, place)
+
+    def _initial(self, place: Array | Ring, delay: int, values: Values) -> list[str]:
+        """The tokens before the first one that is written, where some of them are not zero."""
+        tokens, name = place.writer, self._members[id(place)]
+        elements = _values(delay, values, tokens.port.dtype)
+        kind = c_type(tokens.port.dtype)
+        return [f"const {kind} {name}_initial[] = {{{elements}}};"] if elements else []
+
+    def _ring(self, task: DeployedTask, ring: Ring) -> list[str]:
+        tokens, name, channel = ring.writer, self._members[id(ring)], ring.channel
+        ends = f"{{{c_text.text(task.name)}, {c_text.text(channel.destination)}}}"
+        sizes = f"{tokens.size}, {ring.slots}, {channel.capacity}, {ring.seen}"
+        if ring.shared:
+            ends += f", {sizes}, {ring.kept}"
+            sizes = f"{tokens.in_iteration}, {ring.writers}, {ring.readers}"
+        lines = self._initial(ring, channel.delay, channel.values) if channel.delay else []
+        delay = f", {channel.delay}" if channel.delay else ""
+        delay += f", {name}_initial" if lines else ""
+        holes = ", true" if task.name in self._lossy else ""
+        type_ = f"{'Shared' if ring.shared else 'Ring'}<{c_type(tokens.port.dtype)}{holes}>"
+        return [*lines, f"flow::{type_} {name}({ends}, {sizes}{delay});"]
+
+    def _memory_of(self, array: Array) -> str:
+        """The elements of an array."""
+        tokens, name = array.writer, self._members[id(array)]
+        whole = (array.kept + array.in_round) * tokens.size
+        kept = f"  // {array.kept} tokens stay, {array.in_round} in a round" if array.kept else ""
+        return f"alignas(64) {c_type(tokens.port.dtype)} {name}[{whole}];{kept}"
+
+    def _fields(self, array: Array) -> str:
+        """Of each token its elements; tokens that stay, and those of a round."""
+        return f"{array.writer.size}, {array.kept}, {array.in_round}"
+
+    def _held(self, task: DeployedTask, array: Array) -> list[str]:
+        """An array whose last tokens go on to other states."""
+        tokens, name = array.writer, self._members[id(array)]
+        lines, holes = [self._memory_of(array)], "nullptr"
+        if task.name in self._lossy:
+            holes = f"{name}_missing"
+            lines.append(f"uint8_t {holes}[{array.kept + array.in_round}];")
+        initial = self._initial(array, array.delay, array.values)
+        delay = f", {array.delay}, {name}_initial" if initial else ""
+        app = self._apps[self._app_of[task.name].name]
+        rounds = array.rounds_with_initial_tokens
+        held = f"{array.zeroth}, {rounds}, {array.held}, {tokens.in_iteration}{delay}"
+        given = f"{app}, {{{name}, {self._fields(array)}}}, {holes}, {held}"
+        held_of = f"flow::Held<{c_type(tokens.port.dtype)}>"
+        return [*lines, *initial, f"{held_of} {name}_round({given});"]
+
+    def _array(self, task: DeployedTask, array: Array) -> list[str]:
+        tokens, name = array.writer, self._members[id(array)]
+        kind, fields = c_type(tokens.port.dtype), self._fields(array)
+        if id(array) in self._on_gpu:
+            whole = (array.kept + array.in_round) * tokens.size
+            lines = [f"flow::GpuArray<{kind}> {name}({whole}, {fields});"]
         else:
-            fields = f"{name}, {size}, {place.kept}, {place.in_round}"
-            lines = [f"alignas(64) {kind} {name}[{whole}];{said}"]
-        if place.held:
-            if missing:
-                lines.append(f"uint8_t {name}_missing[{place.kept + place.in_round}];")
-            values = _values(place.delay, place.values, tokens.port.dtype)
-            delay = ""
-            if values:
-                lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
-                delay = f", {place.delay}, {name}_initial"
-            app = self._apps[self._app_of[task.name].name]
-            holes = f"{name}_missing" if missing else "nullptr"
-            rounds = place.rounds_with_initial_tokens
-            held = f"{place.zeroth}, {rounds}, {place.held}, {tokens.in_iteration}{delay}"
-            lines.append(f"flow::Held<{kind}> {name}_round({app}, {{{fields}}}, {holes}, {held});")
-            return lines
-        if not there and (place.kept or place.rounds_with_initial_tokens):
-            lines.append(f"const flow::Array<{kind}> {name}_round{{{fields}}};")
-        if place.rounds_with_initial_tokens:
-            values = _values(place.delay, place.values, tokens.port.dtype)
-            lines.append(f"const {kind} {name}_initial[] = {{{values}}};")
-        if missing:
-            holes, tokens_there = f"{name}_missing", place.kept + place.in_round
-            lines.append(f"uint8_t {holes}[{tokens_there}];")
-            if place.kept:
-                fields = f"{holes}, 1, {place.kept}, {place.in_round}"
+            lines = [self._memory_of(array)]
+            if array.kept or array.rounds_with_initial_tokens:
+                lines.append(f"const flow::Array<{kind}> {name}_round{{{name}, {fields}}};")
+        if array.rounds_with_initial_tokens:
+            lines += self._initial(array, array.delay, array.values)
+        if task.name in self._lossy:
+            holes = f"{name}_missing"
+            lines.append(f"uint8_t {holes}[{array.kept + array.in_round}];")
+            if array.kept:
+                fields = f"{holes}, 1, {array.kept}, {array.in_round}"
                 lines.append(f"const flow::Array<uint8_t> {holes}_round{{{fields}}};")
         return lines
 
     def id_of(self, task: str) -> str:
         """The namespace of a task."""
         return self._tasks[task]
+
+    def replicas_of(self, task: str) -> int:
+        """On how many processors a task is in turn."""
+        return self._layout.places[task].replicas
 
     # -- in a state ------------------------------------------------------------------------------
     def channels(self, app: DeployedApp) -> str:
@@ -677,47 +734,57 @@ class MainText:
     def _fires(self, task: DeployedTask) -> Iterator[str]:
         """The body of the function of a firing: i of iteration k, which lies in slot j of the
         round."""
-        app = self._app_of[task.name]
-        here = self._apps[app.name]
-        starts, may_open = starts_frame(app, task), opens(app, task)
-        # a frame has begun that waits for its data when the state is left
-        may_open |= task.live and self._in_states
-        if task.firings > 1:
-            yield f"const int64_t firing = k * {task.firings} + i;"
-        else:
-            yield "const int64_t firing = k;"
-        first = "" if task.firings == 1 else "i == 0 && "
-        if not task.inputs and not task.live:
-            yield from _unless("w.wait_for_release(task, k, i)")
-        if may_open:
-            yield from _unless(f"{here}.begin(k)", first)
-        after: list[str] = []
+        here = self._apps[self._app_of[task.name].name]
         names = self._names(task)
+        after: list[str] = []
+        zeroed: list[str] = []
+        yield from self._begins_firing(task, here)
         for read, name in zip(self._layout.reads[task.name], names, strict=False):
             yield from self._read(task, read, name, here, after)
         missing = list(self._missing(task, names))
-        zeroed: list[str] = []
         for written, name in zip(
             self._layout.writes[task.name], names[len(task.inputs) :], strict=True
         ):
             yield from self._write(task, written, name, here, after, zeroed)
-        if task.name in self._shares:
-            yield from _unless(f"w.admit({here}, k)")
-        if task.live:
-            yield from _unless(f"w.wait_for_frames({here}, k)", first)
-        elif starts:
-            yield from _unless("w.begin_frame(task, k)", first)
+        yield from self._begins_frame(task, here)
         yield from zeroed
+        yield from self._fired(task, names, missing)
+        yield from self._told(task)
+        yield from self._recorded_if_there(task, names)
+        yield from after
+        yield "return true;"
+
+    def _begins_firing(self, task: DeployedTask, app: str) -> Iterator[str]:
+        """Its number; it waits for its release, and for its turn where it may be the first one of a
+        frame."""
+        firing = f"k * {task.firings} + i" if task.firings > 1 else "k"
+        yield f"const int64_t firing = {firing};"
+        if not task.inputs and not task.live:
+            yield from _unless("w.wait_for_release(task, k, i)")
+        # a live source has begun a frame that waits for its data when the state is left
+        may_open = opens(self._app_of[task.name], task) or (task.live and self._in_states)
+        if may_open:
+            yield from _unless(f"{app}.begin(k)", _first(task))
+
+    def _begins_frame(self, task: DeployedTask, app: str) -> Iterator[str]:
+        """With all tokens and all room there, before it fires."""
+        if task.name in self._shares:
+            yield from _unless(f"w.admit({app}, k)")
+        if task.live:
+            yield from _unless(f"w.wait_for_frames({app}, k)", _first(task))
+        elif starts_frame(self._app_of[task.name], task):
+            yield from _unless("w.begin_frame(task, k)", _first(task))
+
+    def _fired(self, task: DeployedTask, names: list[str], missing: list[str]) -> Iterator[str]:
+        """The call, if nothing that it reads is `missing`."""
         if task.name in self._timed:
             yield "const flow::ns start = w.began;"
-        batch = task.code.batch
-        group = f", {batch}" if batch > 1 else ""
         if task.name in self._lossy:
             yield f"bool there = {' && '.join(missing) or 'true'};"
         if missing:
             yield "if (!there)"
-            yield f"    w.leave_out(task, firing{group});"
-        call = f"[&] {{ return {self._call(task, names)}; }}{group}"
+            yield f"    w.leave_out(task, firing{_group(task)});"
+        call = f"[&] {{ return {self._call(task, names)}; }}{_group(task)}"
         live = "_live" if task.live else "_there" if isinstance(task.code, CudaCode) else ""
         fire = f"fire{live}(task, firing, {call})"
         if task.on_error != "stop":
@@ -728,22 +795,27 @@ class MainText:
             for name, port, offset in zip(names, task.outputs, self._offsets(task), strict=False):
                 size = _product(str(port.rates[0]), tokens_of(task, port).size)
                 yield f"memcpy({name}, code.token() + {offset}, {size} * sizeof *{name});"
+
+    def _told(self, task: DeployedTask) -> Iterator[str]:
+        """What paths learn of it."""
+        batch = task.code.batch
         if task.name in self._timed and batch == 1:
             yield "w.tell_paths(task, firing, start);"
         elif task.name in self._timed:
             yield f"for (int64_t n = 0; n < {batch}; n++)"
             yield "    w.tell_paths(task, firing + n, start);"
-        recorded = list(self._recorded(task, names))
-        if task.name in self._lossy:
-            yield "if (there) {"
-            yield from (f"    {line}" for line in recorded)
-            yield "} else {"
-            yield f"    flow::record_left_out(task, firing{group});"
-            yield "}"
-        else:
+
+    def _recorded_if_there(self, task: DeployedTask, names: list[str]) -> Iterator[str]:
+        """For the harness: what it has read and made, or that it was left out."""
+        recorded = self._recorded(task, names)
+        if task.name not in self._lossy:
             yield from recorded
-        yield from after
-        yield "return true;"
+            return
+        yield "if (there) {"
+        yield from (f"    {line}" for line in recorded)
+        yield "} else {"
+        yield f"    flow::record_left_out(task, firing{_group(task)});"
+        yield "}"
 
     def _read(
         self, task: DeployedTask, read: Read, name: str, app: str, after: list[str]
@@ -847,6 +919,9 @@ class MainText:
         if isinstance(code, OnnxCode | OnnxCudaCode):
             split = len(task.inputs)
             return f"code.run({{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
+        if isinstance(code, ChoiceCode):
+            split = len(task.inputs)
+            return f"code.run(k, {{{', '.join(names[:split])}}}, {{{', '.join(names[split:])}}})"
         if isinstance(code, OpenVinoCode):
             split, replicas = len(task.inputs), self._layout.places[task.name].replicas
             worker = f"k % {replicas}" if replicas > 1 else "0"
@@ -943,15 +1018,16 @@ def _names_of(whole: Deployment, symbols: Symbols, in_states: bool) -> _Names:
     tasks = {t.name: t.name if several else t.name.partition(".")[2] for t in whole.tasks}
     linked = [t.code.link for t in whole.tasks if isinstance(t.code, LinkCode)]
     links = [f"link {name}" for name in dict.fromkeys(linked)]
-    states = [] if whole.scenario is None else [f"state {s.name}" for s in whole.scenario.states]
+    states = [] if whole.scenario is None else whole.scenario.states
+    named = list(dict.fromkeys(f"state {state.name}" for state in states))
     own = {*_OWN, *CPP_WORDS, *symbols.taken}
     own |= OWN_OF_STATES if in_states else set()
-    ids = identifiers([*apps, *tasks.values(), *links, *states], own)
+    ids = identifiers([*apps, *tasks.values(), *links, *named], own)
     return _Names(
         {app.removeprefix("app "): ids[app] for app in apps},
         {name: ids[short] for name, short in tasks.items()},
         {link.removeprefix("link "): ids[link] for link in links},
-        {state.removeprefix("state "): ids[state] for state in states},
+        {state.removeprefix("state "): ids[state] for state in named},
     )
 
 
@@ -1048,6 +1124,16 @@ def _whole(time: str | None) -> str:
     return "-1" if time is None else str(int(Fraction(time)))
 
 
+def _first(task: DeployedTask) -> str:
+    """Is a firing the first one of its iteration?"""
+    return "" if task.firings == 1 else "i == 0 && "
+
+
+def _group(task: DeployedTask) -> str:
+    """The firings of an inference, where these are several."""
+    return f", {task.code.batch}" if task.code.batch > 1 else ""
+
+
 def _unless(condition: str, first: str = "") -> Iterator[str]:
     yield f"if ({first}!{condition})"
     yield "    return false;"
@@ -1116,13 +1202,14 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
 
 
 def on_gpu(deployment: Deployment, places: Layout) -> frozenset[int]:
-    """The arrays, by identity, in the memory of a GPU: kernels write them, and nothing but kernels
-    reads them."""
+    """The arrays, by identity, in the memory of a GPU: kernels write them, nothing but kernels
+    reads them, and no tokens in them go on to other states."""
     found, read_here = set(), set()
     for task in deployment.tasks:
         if isinstance(task.code, CudaCode):
             outputs = places.writes[task.name]
-            found |= {id(p) for w in outputs for p in w.places if isinstance(p, Array)}
+            arrays = (p for w in outputs for p in w.places if isinstance(p, Array))
+            found |= {id(array) for array in arrays if not array.held}
         else:
             read_here |= {id(read.of) for read in places.reads[task.name]}
     return frozenset(found - read_here)

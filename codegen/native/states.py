@@ -1,8 +1,7 @@
 """The parts of main.cpp of a program with states: what all states share, and the apps, channels and
 workers that each of them has for itself.
 
-In: a deployment with a scenario, whose changes all wait for the ends of frames. Out: strings for
-the template of main.cpp.
+In: a deployment with a scenario. Out: strings for the template of main.cpp.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from ...model.deployment import (
 )
 from .. import c_text
 from ..marks import Marks
+from .choice import Served, served
 from .layout import layout
 from .main_cpp import MainText, rendered
 from .symbols import symbols_of
@@ -26,6 +26,8 @@ from .symbols import symbols_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+#: How a change is made, where that is not `idle`.
+_PROTOCOLS = {"idle": "", "next": ", flow::Protocol::NEXT", "at once": ", flow::Protocol::AT_ONCE"}
 #: What says in C++ that a number is not known.
 _UNKNOWN = "-1"
 
@@ -39,16 +41,22 @@ def main_with_states(
 
 def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]:
     symbols = symbols_of(deployment)
-    texts = {}
-    for state in scenario.states:
+    sets = served(scenario)
+    # with the names of places beside those of variants
+    named = replace(scenario, states=(*scenario.states, *(one.state for one in sets)))
+    whole = replace(deployment, scenario=named)
+
+    def text_of(state: DeployedState) -> MainText:
         own = replace(deployment, apps=state.apps, processors=state.processors, scenario=None)
-        places = layout(own, in_states=True)
-        texts[state.name] = MainText(own, places, symbols, Marks((), {}), deployment)
+        return MainText(own, layout(own, in_states=True), symbols, Marks((), {}), whole)
+
+    texts = {state.name: text_of(state) for state in scenario.states}
     ids = next(iter(texts.values())).states
     prototypes: dict[str, dict[str, str]] = {}
     links: dict[str, None] = {}
     settings: dict[str, None] = {}
     shared: dict[str, dict[str, Any]] = {}
+    workers: dict[str, int] = {}
     for state in scenario.states:
         text = texts[state.name]
         prototypes |= {p["name"]: p for p in text.prototypes()}
@@ -56,14 +64,17 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
         settings |= dict.fromkeys(text.settings())
         for app in state.apps:
             for task in app.tasks:
-                shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
+                # an engine has something for each worker, in whatever state these are most
+                if text.replicas_of(task.name) > workers.get(task.name, 0):
+                    workers[task.name] = text.replicas_of(task.name)
+                    shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
     lanes = dict.fromkeys(w.processor for w in deployment.every_worker if w.order)
     planned = deployment.planned
     return {
         "prototypes": list(prototypes.values()),
         "links": list(links),
         "shared": list(shared.values()),
-        "parts": [_part(s, ids[s.name], texts[s.name]) for s in scenario.states],
+        "parts": [_part(one, ids, text_of(one.state)) for one in sets],
         "scenario": {
             "states": [f"&{id_}::state" for id_ in ids.values()],
             "initial": f"{ids[scenario.initial]}::state",
@@ -71,7 +82,7 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
             "transitions": [_transition(t, ids) for t in scenario.transitions],
         },
         "about": {
-            "joined": [f"{id_}::channels" for id_ in ids.values()],
+            "joined": [f"{ids[one.state.name]}::channels" for one in sets],
             "lanes": [c_text.text(name) for name in lanes],
             "planned": [] if planned is None else list(planned.figures.items()),
             "settings": list(settings),
@@ -79,21 +90,38 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
     }
 
 
-def _part(state: DeployedState, id_: str, text: MainText) -> dict[str, Any]:
-    part = text.part()
+def _part(one: Served, ids: dict[str, str], text: MainText) -> dict[str, Any]:
+    state, part = one.state, text.part()
     apps = ", ".join(f"&{app['id']}" for app in part["apps"])
     workers = ", ".join(f"&{worker['id']}" for worker in part["workers"])
-    energy = _UNKNOWN if state.energy_mw is None else repr(float(state.energy_mw))
-    level, rate = state.level_of or ("", 0.0)
-    clocks = str(bool(state.clocks)).lower()
     return part | {
-        "id": id_,
+        "id": ids[state.name],
         "name": state.name,
         "head": f"{c_text.text(state.name)}, {{{apps}}}, {{{workers}}}",
         "channels": [text.channels(app) for app in state.apps],
-        "energy": f"{energy}, {clocks}, {c_text.text(level)}, {float(rate)!r}",
+        "energy": _energy(state),
         "fills": list(text.fills()),
+        "alike": [
+            {
+                "id": ids[other.name],
+                "name": other.name,
+                "head": c_text.text(other.name),
+                "rest": f"{_energy(other)}, {number}",
+            }
+            for number, other in enumerate(one.alike, 1)
+        ],
     }
+
+
+def _energy(state: DeployedState) -> str:
+    """What it takes, its clock rates, and of which state it is a level."""
+    energy = _UNKNOWN if state.energy_mw is None else repr(float(state.energy_mw))
+    level, rate = state.level_of or ("", 0.0)
+    rates = []
+    for clock in state.clocks:
+        named = f"{c_text.text(clock.pool)}, {c_text.text(clock.kind)}"
+        rates.append(f"{{{named}, INT64_C({clock.hz}), INT64_C({clock.highest_hz})}}")
+    return f"{energy}, {{{', '.join(rates)}}}, {c_text.text(level)}, {float(rate)!r}"
 
 
 def _transition(transition: DeployedTransition, ids: dict[str, str]) -> str:
@@ -101,4 +129,5 @@ def _transition(transition: DeployedTransition, ids: dict[str, str]) -> str:
     after = _UNKNOWN if transition.after_ns is None else str(int(Fraction(transition.after_ns)))
     bound = _UNKNOWN if transition.bound_ns is None else str(transition.bound_ns)
     ends = f"{ids[transition.source]}::state, {ids[transition.target]}::state"
-    return f"{{{ends}, {{{events}}}, {after}, {bound}}}"
+    protocol = _PROTOCOLS[transition.protocol]
+    return f"{{{ends}, {{{events}}}, {after}, {bound}{protocol}}}"

@@ -40,9 +40,11 @@ OPTIONS = frozenset(
         "events",
         "control",
         "replay",
+        "clocks",
     }
 )
-#: What stands before the bytes of an array: task, side, port, firing, bytes.
+#: What stands before the name of a task and the bytes of an array: bytes of the name, side, port,
+#: firing, bytes.
 _HEAD = struct.Struct("=5q")
 #: In the place of a side: the firing has failed, or was left out.
 LEFT_OUT = 2
@@ -117,16 +119,15 @@ def _store(deployment: dict[str, Any], raw: IO[bytes], report: dict[str, Any], f
     import numpy as np
 
     tasks = [task for app in every(deployment, "apps") for task in app["tasks"]]
-    ports = [(make_ports(t["inputs"]), make_ports(t["outputs"])) for t in tasks]
+    ports = {t["name"]: (make_ports(t["inputs"]), make_ports(t["outputs"])) for t in tasks}
     arrays: list[Any] = []
     sides: tuple[dict[str, dict[int, list[int]]], ...] = ({}, {})
     skipped: dict[str, list[int]] = {}
-    for number, side, at, firing, content in records(raw):
-        name = tasks[number - 1]["name"]
+    for name, side, at, firing, content in records(raw):
         if side == LEFT_OUT:
             skipped.setdefault(name, []).append(firing)
             continue
-        port = ports[number - 1][side][at]
+        port = ports[name][side][at]
         for each in sides:
             each.setdefault(name, {}).setdefault(firing, [])
         array = np.frombuffer(content, port.dtype).reshape(port.block_shape(firing))
@@ -146,9 +147,9 @@ def _store(deployment: dict[str, Any], raw: IO[bytes], report: dict[str, Any], f
     np.savez(file, **stored)
 
 
-def records(stream: IO[bytes]) -> Iterator[tuple[int, int, int, int, bytes]]:
-    """What was recorded: task (from 1), 0 for an input, 1 for an output or LEFT_OUT, port, firing,
+def records(stream: IO[bytes]) -> Iterator[tuple[str, int, int, int, bytes]]:
+    """What was recorded: task, 0 for an input, 1 for an output or LEFT_OUT, port, firing,
     bytes."""
     while head := stream.read(_HEAD.size):
-        number, side, port, firing, size = _HEAD.unpack(head)
-        yield number, side, port, firing, stream.read(size)
+        length, side, port, firing, size = _HEAD.unpack(head)
+        yield stream.read(length).decode(), side, port, firing, stream.read(size)

@@ -72,7 +72,7 @@ def deployment(
         mappings.append(mapping)
         diagnostics += warnings
     made = deployed_states(scenario, deployments)
-    changes = changes_of_build(scenario, made, placed.bounds, native=native)
+    changes = changes_of_build(scenario, made, placed.bounds)
     deployed = together(
         scenario, valid.system.apps, deployments, changes, placed.proved, valid.platform, weights
     )
@@ -450,9 +450,7 @@ def digests(deployed: Deployed, system: System) -> tuple[str, ...]:
     """The digest of the program in Python, and of the one in C++ where there can be one."""
     found = [digest(emit(deployed))]
     whole = deployed.deployment
-    states = whole.scenario
-    pauses = states is None or all(t.protocol == "idle" for t in states.transitions)
-    if pauses and not deployed.parts and not refused_places(whole, system):
+    if not deployed.parts and not refused_places(whole, system):
         found.append(digest(_plan_of(deployed, None, native=True)))
     return tuple(found)
 

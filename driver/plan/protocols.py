@@ -67,16 +67,13 @@ def changes_of_build(
     scenario: Scenario,
     states: Sequence[DeployedState],
     stored: Mapping[Pair, ChangeBound],
-    *,
-    native: bool,
 ) -> dict[Pair, ChangeBound]:
-    """How the program of a build changes states; a `native` one lets all frames end before. Raises
-    Errors.
+    """How the program of a build changes states. Raises Errors.
 
     A mapping's proofs are kept: it determines where frames have to end first. Without a mapping
     nothing is proved of any state, so nothing is lost, and changes `at once` are made at once.
     """
-    possible = {} if native else ways(scenario, states)
+    possible = ways(scenario, states)
     bounds: dict[Pair, ChangeBound] = {}
     for t in scenario.transitions:
         pair = t.source, t.target

@@ -298,10 +298,8 @@ def _changes(
 def _with_protocols(
     valid: ValidScenario, profile: Profile | None, joints: dict[str, Joint], mapping: Mapping
 ) -> tuple[tuple[ChangeBound, ...], tuple[Diagnostic, ...]]:
-    """The protocol of each change, with its bound; a native program lets all frames end before.
-    Raises Errors for changes at once that are not possible."""
-    if valid.platform.native:
-        return mapping.transitions, ()
+    """The protocol of each change, with its bound. Raises Errors for changes at once that are not
+    possible."""
     scenario, deployments, timings = valid.scenario, {}, {}
     for name, state in valid.states.items():
         if missing(state.system):

@@ -327,6 +327,34 @@ def test_random_programs_agree_with_the_reference(write: Write, tmp_path: Path, 
     assert tested.status == 0, tested.tests
 
 
+#: What lies between two frames goes on from one state to the other.
+STATES = """
+scenario S {
+    event go
+    initial state fast { run A }
+    state slow { run A period 7 ms }
+    fast -> slow on go   slow -> fast on go
+}
+"""
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_random_programs_with_states_agree_with_the_reference(
+    write: Write, tmp_path: Path, seed: int
+) -> None:
+    text, code = program(random.Random(f"states {seed}"), SIZES[1])
+    tested = run_harness(
+        write(text + STATES, t_c=code, k_cu=KERNELS),
+        tmp_path / "build",
+        platform="pc",
+        native=True,
+        measure=False,
+        frames=4,
+        quiet=True,
+    )
+    assert tested.status == 0, tested.tests
+
+
 # -- how it fails ----------------------------------------------------------------------------------
 def test_a_failing_kernel_is_named(chain: Path) -> None:
     """Without --strict what is under way: it fails later than it happens."""

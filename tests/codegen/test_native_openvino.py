@@ -30,6 +30,7 @@ from flowc.runtime.openvino import _flags
 
 from limits import HANGS
 from models import N, save, weights
+from native import disagreement_of, of_both
 
 pytestmark = [
     pytest.mark.skipif(
@@ -345,3 +346,78 @@ def test_what_openvino_refuses_is_told(built: Path, tmp_path: Path) -> None:
     status, _, said = run(copy)
     assert status == 1
     assert "cannot start: OpenVINO refuses net.onnx: " in said
+
+
+# -- in states -------------------------------------------------------------------------------------
+#: A variant on OpenVINO that frames choose beside one on ONNX Runtime; in one state it is in turn on
+#: two cores.
+STATES = """
+type Row = float32[1, 8]
+task Make { out x: Row  state n: int64  c "s.c:make" }
+task Take { in y: Row  c "s.c:take" }
+network Net {
+    in x: Row from "x"  out y: Row from "y"
+    variant first from "first.onnx"  variant second from "second.onnx"
+}
+app A { m: Make  n: Net  t: Take  m -> n -> t }
+scenario S {
+    event go
+    initial state one { run A  A.n = first }
+    state two { run A  A.n = second }
+    state three { run A period 2 ms  A.n = first }
+    one -> two on go  two -> three on go  three -> one on go
+}
+platform two { cpu core[2] }
+mapping on two {
+    A.m -> core[0]  A.t -> core[0]
+    A.n.first -> core[1] engine openvino  A.n.second -> core[1]
+}
+"""
+STATES_CODE = """
+#include <stdio.h>
+int make(void *state, float *x, const void *p)
+{
+    make_state *s = state;
+    for (int i = 0; i < 8; i++)
+        x[i] = (float)((s->n + i) % 5) - 2;
+    s->n++;
+    return 0;
+}
+int take(void *state, const float *y, const void *p)
+{
+    printf("%g %g\\n", y[0], y[7]);
+    return 0;
+}
+"""
+
+
+def test_states_have_networks_on_openvino(tmp_path: Path) -> None:
+    for name, by in (("first", 2), ("second", -1)):
+        layers = [N("Mul", ["x", "by"], ["h"]), N("Relu", ["h"], ["y"])]
+        save(tmp_path / f"{name}.onnx", layers, {"x": [1, 8]}, {"by": np.float32([by])}, "y")
+    (tmp_path / "s.c").write_text(STATES_CODE)
+    (tmp_path / "a.flow").write_text(STATES)
+    in_turn = STATES.replace("A.n.first -> core[1]", "A.n.first -> core[0], core[1]")
+    (tmp_path / "b.flow").write_text(in_turn)
+    build = of_both(tmp_path, "a.flow", "b.flow", platform="two")
+    assert disagreement_of(build, tmp_path / "record") == ""
+    scenario = json.loads((build / "deployment.json").read_text())["scenario"]
+    assert [state["like"] for state in scenario["states"]] == [None, "one", None]
+    assert ", 2);" in (build / "main.cpp").read_text()  # a compiled model of each worker
+    way = ("one", "two", "three", "one")
+    stays = [{"state": state, "frames": {"A": 3 + n}} for n, state in enumerate(way)]
+    file = tmp_path / "stays.json"
+    file.write_text(json.dumps({"stays": stays}))
+    report = tmp_path / "r.json"
+    words = ["--replay", str(file), "--full-speed", "--quiet", "--report", str(report)]
+    status, out, said = run(build, *words)
+    assert (status, said) == (0, "")
+    document = json.loads(report.read_text())
+    assert [c["protocol"] for c in document["switches"]] == ["next", "idle", "idle"]
+    firings = {name: task["firings"] for name, task in document["tasks"].items()}
+    assert (firings["A.n.first"], firings["A.n.second"]) == (3 + 5 + 6, 4)
+    assert document["tasks"]["A.n.first"]["engine"].startswith("OpenVINO ")
+    assert "engine" not in document["tasks"]["A.n.second"]
+    command = [sys.executable, build / "main.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=True)
+    assert out == done.stdout != ""

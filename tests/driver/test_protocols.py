@@ -42,6 +42,11 @@ mapping on duo {
     A.camera -> core[0]   A.show -> core[0]   B.camera -> core[0]   B.work -> core[0]
 }
 """
+#: The same functions in C.
+IN_C = """
+int camera(void *state, float *x, const void *p) { return 0; }
+int show(void *state, const float *y, const void *p) { return 0; }
+"""
 CODE = "import numpy as np\ndef camera(): return np.ones((1, 8), np.float32)\ndef show(y): pass\n"
 
 
@@ -57,16 +62,20 @@ def text(write: Write, tmp_path: Path) -> Path:
     return write(TEXT.replace("SLOW", "6"), code_py=CODE)
 
 
-def changes(text: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
-    found = flowc.map(text, platform="duo", budget=0.3, measure=False)
+def changes(text: Path, native: bool) -> dict[tuple[str, str], tuple[str, float | None]]:
+    found = flowc.map(text, platform="duo", budget=0.3, measure=False, native=native)
     return {
         (t.source, t.target): (t.protocol, None if t.delay_ns is None else t.delay_ns / 1e6)
         for t in found.mapping.transitions
     }
 
 
-def test_the_next_frame_is_the_next_state_where_deadlines_hold(text: Path) -> None:
-    found = changes(text)
+@pytest.mark.parametrize("native", [False, True])
+def test_the_next_frame_is_the_next_state_where_deadlines_hold(text: Path, native: bool) -> None:
+    if native:
+        (text.parent / "code.c").write_text(IN_C)
+        text.write_text(text.read_text().replace('python "code.py', 'c "code.c'))
+    found = changes(text, native)
     assert {pair: protocol for pair, (protocol, _) in found.items()} == {
         ("one", "two"): "next", ("two", "one"): "at once", ("one", "three"): "idle", ("three", "one"): "idle",
     }  # fmt: skip

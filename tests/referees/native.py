@@ -7,12 +7,14 @@ values, cycles, `repeat` and `last`, parameters, on two or three cores, so that 
 
     PYTHONPATH=tests/support python tests/referees/native.py [--texts 500] [--seed 0]
     PYTHONPATH=tests/support python tests/referees/native.py --states [--texts 100]
+    PYTHONPATH=tests/support python tests/referees/native.py --variants [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --planted 3
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize thread [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize address,undefined
 
 With `--states`, each text has a scenario, whose states run some of the apps each, every second one
-with places of its own; that goes with `--sanitize`. With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
+with places of its own; with `--variants`, states differ in variants of networks, so that many follow
+each other without a pause. Both go with `--sanitize`. With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
 With `--sanitize`, programs are compiled with that sanitizer of the compiler, and run without the
 harness, whose recorder would keep threads apart. Exit status 1 if a text or a mistake went wrong.
 """
@@ -28,17 +30,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import flowc
+import numpy as np
 from flowc.driver.execute.native import record_native, toured
 from flowc.driver.execute.run import test as run_harness
 from flowc.driver.plan.program import deployment, write_program
 from flowc.driver.text.check import prepare
 from flowc.runtime.reference import load_deployment
 
+from models import N, save
 from native_compiler import QUICK, compiler
-from native_texts import draw, draw_with_states
+from native_texts import VARIANTS, draw, draw_with_states, draw_with_variants
 
 #: Seconds for a program or a harness.
 LIMIT = 300
@@ -96,8 +101,22 @@ def with_states(seed: int, folder: Path) -> Path:
     return of_both(folder, "app.flow", "other.flow", platform="board")
 
 
+def with_variants(seed: int, folder: Path) -> Path:
+    """The same of a text whose states differ in variants of networks."""
+    first, second, code = draw_with_variants(seed, cores=2 + seed % 2)
+    for name, (by, more) in VARIANTS.items():
+        layers = [N("Mul", ["x", "by"], ["z"]), N("Add", ["z", "more"], ["y"])]
+        given = {"by": np.float32([by]), "more": np.float32([more])}
+        save(folder / f"{name}.onnx", layers, {"x": [4]}, given, "y")
+    (folder / "app.c").write_text(code)
+    (folder / "app.flow").write_text(first)
+    (folder / "other.flow").write_text(second)
+    return of_both(folder, "app.flow", "other.flow", platform="board")
+
+
 def of_both(folder: Path, *texts: str, platform: str) -> Path:
-    """The build of a text whose states have the places of two texts in turn."""
+    """The build of a text whose states have the places of two texts in turn, but for those that one
+    set of workers serves."""
     made = []
     for name in texts:
         valid = prepare(folder / name, platform=platform, native=True).require()
@@ -105,7 +124,9 @@ def of_both(folder: Path, *texts: str, platform: str) -> Path:
     scenarios = [each.deployment.scenario for each in made]
     assert scenarios[0] is not None and scenarios[1] is not None
     pairs = zip(scenarios[0].states, scenarios[1].states, strict=True)
-    states = tuple(pair[number % 2] for number, pair in enumerate(pairs))
+    served = {state.like or state.name: state.name for state in scenarios[0].states}
+    ways = {name: number % 2 for number, name in enumerate(served)}
+    states = tuple(pair[ways[pair[0].like or pair[0].name]] for pair in pairs)
     scenario = replace(scenarios[0], states=states)
     deployed = replace(made[0], deployment=replace(made[0].deployment, scenario=scenario))
     write_program(deployed, folder / "build", native=True)
@@ -115,6 +136,11 @@ def of_both(folder: Path, *texts: str, platform: str) -> Path:
 def disagreement_with_states(seed: int, folder: Path) -> str:
     """The same as `disagreement` for a text with states."""
     return disagreement_of(with_states(seed, folder), folder / "record")
+
+
+def disagreement_with_variants(seed: int, folder: Path) -> str:
+    """The same for a text whose states differ in variants of networks."""
+    return disagreement_of(with_variants(seed, folder), folder / "record")
 
 
 def disagreement_of(build: Path, record: Path) -> str:
@@ -127,9 +153,11 @@ def disagreement_of(build: Path, record: Path) -> str:
     return done.stderr.decode() if done.returncode else ""
 
 
-def complaint_with_states(seed: int, folder: Path) -> str:
+def complaint_with_states(
+    seed: int, folder: Path, made: Callable[[int, Path], Path] = with_states
+) -> str:
     """The same as `complaint` for a text with states."""
-    build = with_states(seed, folder)
+    build = made(seed, folder)
     (folder / "tour.json").write_text(toured(load_deployment(str(build)), FRAMES))
     command = [build / "main", "--full-speed", "--quiet", "--replay", folder / "tour.json"]
     return _said_by(command)
@@ -252,12 +280,23 @@ def planted(seeds: Iterable[int], each: int, folder: Path) -> Iterator[tuple[str
             print(f"{kind}: no place for {count} of them")
 
 
+def _judge(options: argparse.Namespace) -> Callable[[int, Path], str]:
+    """What says what is wrong with a text."""
+    if options.variants:
+        of_variants = partial(complaint_with_states, made=with_variants)
+        return of_variants if options.sanitize else disagreement_with_variants
+    if options.states:
+        return complaint_with_states if options.sanitize else disagreement_with_states
+    return complaint if options.sanitize else disagreement
+
+
 def main() -> None:
     """Try many texts, or many mistakes."""
     parser = argparse.ArgumentParser(description="random texts as programs in C++")
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first text")
     parser.add_argument("--states", action="store_true", help="texts with a scenario")
+    parser.add_argument("--variants", action="store_true", help="whose states differ in networks")
     parser.add_argument("--planted", type=int, default=0, metavar="N", help="of each kind")
     parser.add_argument("--sanitize", metavar="WHAT", help="thread, or address,undefined")
     options = parser.parse_args()
@@ -273,9 +312,7 @@ def main() -> None:
                 wrong += not seen
                 print(f"{kind}, text {seed}: {'found' if seen else 'NOT FOUND'}", flush=True)
         else:
-            plain = complaint if options.sanitize else disagreement
-            in_states = complaint_with_states if options.sanitize else disagreement_with_states
-            judge = in_states if options.states else plain
+            judge = _judge(options)
             for seed in seeds:
                 own = folder / str(seed)
                 own.mkdir()

@@ -1,6 +1,6 @@
 """Texts with tasks in C that are drawn by lot: rates, phases, windows, delays with values, cycles,
-`repeat` and `last`, parameters, several apps on several cores, and states of them. Every token
-depends on all that its task has read.
+`repeat` and `last`, parameters, several apps on several cores, and states of them, with variants of
+networks. Every token depends on all that its task has read.
 """
 
 from __future__ import annotations
@@ -46,13 +46,21 @@ class Task:
     outputs: list[Port] = field(default_factory=list)
 
 
-def draw(seed: int, apps: int = 4, cores: int = 3) -> tuple[str, str]:
-    """A text for the platform `board`, and its app.c."""
+def draw(
+    seed: int, apps: int = 4, cores: int = 3, see: random.Random | None = None
+) -> tuple[str, str]:
+    """A text for the platform `board`, and its app.c; with `see`, each app has a network `see`."""
     rng = random.Random(seed)
     declared, bodies, functions, pins = [], [], [], []
     for number in range(apps):
         app = f"App{number}"
         tasks, arrows = _graph(rng)
+        networks = []
+        if see is not None:
+            arrows += _see(see, tasks)
+            networks = ["see: See"]
+            place = f"core[{see.randrange(cores)}]"
+            pins += [f"    {app}.see.{variant} -> {place}" for variant in VARIANTS]
         for k, task in enumerate(tasks):
             kind = f"T{number}_{k}"
             ports = [f"in {p}" for p in task.inputs] + [f"out {p}" for p in task.outputs]
@@ -64,6 +72,7 @@ def draw(seed: int, apps: int = 4, cores: int = 3) -> tuple[str, str]:
         period = rng.choice(["", "", "period 20 ms", "period 30 ms", "period 40 ms"])
         body = [period] if period else []
         body += [f"{t.name}: T{number}_{k}(add = {5 * k + 1})" for k, t in enumerate(tasks)]
+        body += networks
         lines = "\n    ".join([*body, *arrows])
         bodies.append(f"app {app} {{\n    {lines}\n}}")
     scheduler = rng.choice(["", " scheduler fixed_priority"])
@@ -97,6 +106,42 @@ def draw_with_states(seed: int, apps: int = 4, cores: int = 3) -> tuple[str, str
     lines = "\n".join([f"    event {', '.join(events)}", *states, *arrows])
     text += f"scenario S {{\n{lines}\n}}\n"
     places = r"(-> core)\[\d\]"
+    elsewhere = re.sub(places, lambda found: f"{found[1]}[{rng.randrange(cores)}]", text)
+    return text, elsewhere, code
+
+
+#: Networks of random texts: each multiplies what it reads, and adds to it.
+VARIANTS = {"v0": (3, 1), "v1": (2, 5), "v2": (-1, 4)}
+_NETWORK = """network See {
+    in x: float32[4] from "x"   out y: float32[4] from "y"
+    variant v0 from "v0.onnx"   variant v1 from "v1.onnx"   variant v2 from "v2.onnx"
+}
+"""
+
+
+def draw_with_variants(seed: int, cores: int = 3) -> tuple[str, str, str]:
+    """A text, the same with other places, and its app.c. Its states run two apps, and differ in
+    variants of their networks; some in their periods, too."""
+    rng = random.Random(f"variants {seed}")
+    text, code = draw(seed, 2, cores, see=rng)
+    count = rng.randrange(2, 5)
+    periods = [rng.choice(["", "", "", " period 25 ms"]) for _ in range(count)]
+    chosen = [[rng.choice(list(VARIANTS)) for _ in range(2)] for _ in range(count)]
+    ways = [(s, (s + 1) % count, "go") for s in range(count)]
+    ways += [(s, 0, "back") for s in range(2, count)]
+    states, arrows = [], []
+    for state, period in enumerate(periods):
+        word = "initial state" if state == 0 else "state"
+        choices = "   ".join(f"App{n}.see = {name}" for n, name in enumerate(chosen[state]))
+        states.append(f"    {word} s{state} {{ run App0, App1{period}   {choices} }}")
+    for a, b, event in ways:
+        possible = periods[a] == periods[b] and chosen[a] != chosen[b]
+        at_once = " at once" if possible and rng.random() < 0.4 else ""
+        arrows.append(f"    s{a} -> s{b} on {event}{at_once}")
+    lines = "\n".join(["    event go, back", *states, *arrows])
+    text = f"{_NETWORK}{text}scenario S {{\n{lines}\n}}\n"
+    # all variants of a network keep one place, so that frames need not end before a change
+    places = r"(\.t\d -> core)\[\d\]"
     elsewhere = re.sub(places, lambda found: f"{found[1]}[{rng.randrange(cores)}]", text)
     return text, elsewhere, code
 
@@ -147,6 +192,18 @@ def _arrow(
         delayed = f" -> delay {delay}" + rng.choice(["", f" = {values}"])
     between = f" -> {word} {times}" if word else ""
     return f"{writer.name}.{out.name}{delayed}{between} -> {reader.name}.{into.name}"
+
+
+def _see(rng: random.Random, tasks: list[Task]) -> list[str]:
+    """A network between two tasks."""
+    source = rng.randrange(len(tasks) - 1)
+    writer, reader = tasks[source], tasks[rng.randrange(source + 1, len(tasks))]
+    tokens = lcm(writer.firings, reader.firings) * rng.choice([1, 1, 2])
+    kind = ("float32", "float", 4)
+    writer.outputs.append(Port("seen", kind, [tokens // writer.firings]))
+    window = tokens // reader.firings + rng.randrange(1, 4) if rng.random() < 0.5 else 0
+    reader.inputs.append(Port("sees", kind, [tokens // reader.firings], window))
+    return [f"{writer.name}.seen -> see.x", f"see.y -> {reader.name}.sees"]
 
 
 def _rates(rng: random.Random, mean: int, phases: int) -> list[int]:

@@ -2,9 +2,11 @@
 // change itself.
 //
 // A change disturbs no frame: apps begin no others, those that have begun end, and the apps of the
-// next state begin together (the protocol `idle`). What lies on channels between two frames goes on
-// to the same app in the next state. Events wait until every app has begun a frame, and then count
-// together, so that no storm of them can keep a state from doing something.
+// next state begin together (the protocol `idle`). Where states differ in variants of networks alone,
+// nothing has to wait: frames that begin from then on take those of the next state (`next`), or an
+// inference is broken off, and its frame done again with them (`at once`). What lies on channels
+// between two frames goes on to the same app in the next state. Events wait until every app has begun
+// a frame, and then count together, so that no storm of them can keep a state from doing something.
 #pragma once
 #include <cmath>
 #include <deque>
@@ -12,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "clocks.hpp"
 #include "near.hpp"
 #include "run.hpp"
 #include "states.hpp"
@@ -38,6 +41,14 @@ struct Stay {
     }
 };
 
+// States that follow each other without a pause, since apps began anew: which of the stays, the change
+// that led there (-1: none), and the first frame of each app.
+struct Stretch {
+    size_t stay;
+    int64_t change;
+    std::vector<int64_t> firsts;
+};
+
 // From one state to another. `asked`: when the event came, or the state began; `drained`: its last
 // frame has ended, and `first`: every app of the next state has ended a frame (0: none has).
 //
@@ -45,6 +56,7 @@ struct Stay {
 // after their last frame (`ended`) it `entered` the next state.
 struct Change {
     State *source, *target;
+    Protocol protocol;
     std::string event;
     ns asked, drained = 0, first = 0, ready = 0, stopped = 0, ended = 0, entered = 0;
 
@@ -68,7 +80,9 @@ class Control
     double pace = -1;  // the frames per second that were asked for
     ns early = 0;      // when it last saw that some app of the state had not begun
     std::map<std::string, App *> last;
-    std::map<std::string, int64_t> fired;
+    Counts fired;
+    std::vector<Stretch> stretches;
+    bool slower = false;  // are slower rates to be set once the frames of the state before have ended?
     std::set<std::string> ended;
     // Of each app its frames in earlier stays, which others ask for.
     std::map<std::string, std::atomic<int64_t>> had_before;
@@ -84,6 +98,7 @@ public:
     std::vector<Change> changes;
     std::map<std::string, int64_t> ignored;  // events that led nowhere
     std::function<bool()> raise_due = [] { return false; };
+    std::unique_ptr<Rates> rates;  // what sets clock rates, if something does
 
     explicit Control(const Scenario &scenario) : scenario(scenario), initial(&scenario.initial)
     {
@@ -155,6 +170,19 @@ public:
         ignored[event]++;
     }
 
+    // Clock rates of states are `set`, or played. Throws RatesRefused where the machine cannot, or no
+    // mapping has any.
+    void give_rates(bool set)
+    {
+        if (std::all_of(scenario.states.begin(), scenario.states.end(),
+                        [](const State *state) { return state->clocks.empty(); }))
+            throw RatesRefused("no stored mapping has chosen any (see `flowc map`)");
+        if (set)
+            rates = std::make_unique<SetRates>(scenario.states);
+        else
+            rates = std::make_unique<EmulatedRates>();
+    }
+
     // -- workers -----------------------------------------------------------------------------------
     // The rounds of a worker: those of each stay in its state.
     void stays_of(Worker &worker)
@@ -189,6 +217,11 @@ public:
         std::map<std::string, App *> known;
         std::vector<App *> apps;
         for (App *app : App::all) {
+            std::vector<Task *> apart;
+            for (Task *task : std::vector<Task *>(app->tasks))
+                for (Task *made : task->code.apart(*task))
+                    apart.push_back(made);
+            app->tasks = apart;
             App *&first = known[app->name];
             if (first)
                 first->add(*app);
@@ -227,33 +260,90 @@ private:
     void go_on()
     {
         State *state = initial;
-        enter(*state, nullptr);
+        enter(*state, {});
         Change change{};
-        while (next(*state, change) && drained(change)) {
+        while (next(*state, change)) {
+            if (change.protocol != Protocol::IDLE) {
+                follow(change);
+                state = change.target;
+                continue;
+            }
+            if (!drained(change))
+                break;
             leave(*state);
             changes.push_back(change);
             state = change.target;
-            enter(*state, nullptr);
+            enter(*state, {});
             changes.back().entered = state->since;
         }
         leave(*state);
     }
+    // Stay in states as they are given, those without a pause between them together.
     void repeat()
     {
-        for (const Stay &wanted : script) {
-            State &state = *named(wanted.state->name);
-            if (!stays.empty()) {
-                const ns at = now();
-                Change change{const_cast<State *>(stays.back().state), &state, "", at};
-                change.drained = at;
-                changes.push_back(change);
-            }
-            enter(state, &wanted);
+        for (size_t i = 0; i < script.size();) {
+            std::vector<Stay> given{script[i++]};
+            while (i < script.size() &&
+                   protocol_of(*given.back().state, *script[i].state) != Protocol::IDLE)
+                given.push_back(script[i++]);
+            State &state = *named(given[0].state->name);
+            if (!stays.empty())
+                changes.push_back(given_change(stays.back(), given[0]));
+            enter(state, given);
             const bool good = until_parked(state, nullptr);
             leave(state);
             if (!good)
                 return;
         }
+    }
+    // A change without an event.
+    Change given_change(const Stay &before, const Stay &after) const
+    {
+        State &source = *named(before.state->name), &target = *named(after.state->name);
+        const ns at = now();
+        return {&source, &target, protocol_of(source, target), "", at, at};
+    }
+    Protocol protocol_of(const State &source, const State &target) const
+    {
+        for (const Transition &one : scenario.transitions)
+            if (&one.source == &source && &one.target == &target)
+                return one.protocol;
+        return Protocol::IDLE;
+    }
+    // The rates of a state: slower ones only when no frame is under way that counts on the old ones.
+    void set_rates(const State &state, bool down)
+    {
+        if (!rates)
+            return;
+        try {
+            down ? rates->lower(state.clocks) : rates->reach(state.clocks);
+        } catch (const RatesRefused &why) {
+            rates->restore();
+            rates.reset();
+            run.say(std::string("clock rates are left alone: ") + why.what());
+        }
+    }
+    // The next state goes on with the frames of this one, at the faster ones of the clock rates of
+    // both.
+    void follow(Change &change)
+    {
+        set_rates(*change.target, false);
+        Stretch stretch{stays.size(), static_cast<int64_t>(changes.size()), {}};
+        for (App *app : change.source->apps)
+            stretch.firsts.push_back(
+                app->follow(change.target->number, change.protocol == Protocol::AT_ONCE));
+        stretches.push_back(stretch);
+        const ns time = change.drained = now();
+        change.source->spent += time - change.source->since;
+        begins(*change.target, time);
+        stays.push_back({change.target, {}});
+        changes.push_back(change);
+        slower = rates != nullptr;
+    }
+    static void begins(State &state, ns time)
+    {
+        state.entered++;
+        state.since = state.timer = time;
     }
 
     // Wait for the next change; false where there is nothing left to do.
@@ -280,7 +370,13 @@ private:
                     continue;
                 return false;  // the streams of all its apps have ended
             }
-            const ns look = asked ? at + LOOK_AT_FRAMES : timed ? std::max(due, at) : -1;
+            if (slower && std::none_of(state.apps.begin(), state.apps.end(),
+                                       [](App *app) { return app->awaits(); })) {
+                slower = false;  // no frame is left that counts on the old rates
+                set_rates(state, true);
+            }
+            const bool looks = asked || slower;
+            const ns look = looks ? at + LOOK_AT_FRAMES : timed ? std::max(due, at) : -1;
             changed.wait([&] { return news != seen || run.stopping || run.ending() != ending; },
                          look);
         }
@@ -341,7 +437,7 @@ private:
                 state.timer = time;
             return false;
         }
-        change = {&state, at, cause, std::max(since, state.since)};
+        change = {&state, at, protocol_of(state, *at), cause, std::max(since, state.since)};
         return true;
     }
     // The slowest level of a state that is fast enough; the fastest one where none is, or no rate
@@ -364,6 +460,7 @@ private:
     // No new frames, and wait for those that have begun. False where the program ends instead.
     bool drained(Change &change)
     {
+        set_rates(*change.target, false);
         change.stopped = change.ended = now();
         for (App *app : change.source->apps)
             app->drain();
@@ -390,15 +487,24 @@ private:
         return !run.stopping;
     }
 
-    // Its apps begin anew; `given` are their frames, where these are known.
-    void enter(State &state, const Stay *given)
+    // Its apps begin anew. `given` are stays with their frames, which follow each other without a
+    // pause.
+    void enter(State &state, const std::vector<Stay> &given)
     {
+        set_rates(state, true);
+        slower = false;
         const ns time = now();
+        stretches = {{stays.size(), static_cast<int64_t>(changes.size()) - 1, {}}};
         stays.push_back({&state, {}});
+        begins(state, time);
+        for (size_t i = 1; i < given.size(); i++) {
+            stretches.push_back({stays.size(), static_cast<int64_t>(changes.size()), {}});
+            stays.push_back({given[i].state, {}});
+            changes.push_back(given_change(given[i - 1], given[i]));
+            begins(*changes.back().target, time);
+        }
         for (const Channels &channels : state.channels)
-            begin_anew(channels, given, time);
-        state.entered++;
-        state.since = state.timer = time;
+            begin_anew(channels, state, given, time);
         if (run.ending())  // it may have been ended before the apps of this state were ready
             for (App *app : state.apps)
                 app->drain();
@@ -410,15 +516,26 @@ private:
             worker->stirred.ring();
         }
     }
-    // An app goes on where it was in the state in which it last ran.
-    void begin_anew(const Channels &channels, const Stay *given, ns time)
+    // An app goes on where it was in the state in which it last ran, through states that follow each
+    // other without a pause.
+    void begin_anew(const Channels &channels, const State &state, const std::vector<Stay> &given,
+                    ns time)
     {
         App &app = channels.app;
         const bool is_over = ended.count(app.name);
         const int64_t had = had_before[app.name];
-        int64_t most = frames < 0 ? FOREVER : std::max<int64_t>(0, frames - had);
-        if (given)
-            most = given->of(app.name);
+        int64_t most = frames < 0 ? FOREVER : std::max<int64_t>(0, frames - had), first = 0;
+        if (app.pick)
+            app.pick->begin(state.number);
+        stretches[0].firsts.push_back(0);
+        for (size_t i = 1; i < given.size(); i++) {
+            first += given[i - 1].of(app.name);
+            stretches[i].firsts.push_back(first);
+            if (app.pick)
+                app.pick->add(given[i].state->number, first);
+        }
+        if (!given.empty())
+            most = first + given.back().of(app.name);
         App *const before = last[app.name];
         std::vector<Saved> saved;
         if (before && !is_over)
@@ -428,7 +545,7 @@ private:
         if (before && !is_over)
             put_back(channels, saved);
         for (Task *task : app.tasks) {
-            task->before = fired[task->name];
+            task->code.go_on(*task, fired);
             task->code.enter(app);
         }
         last[app.name] = &app;
@@ -476,19 +593,26 @@ private:
     void leave(State &state)
     {
         state.spent += now() - state.since;
-        const bool by_change = !changes.empty() && changes.back().target == &state;
-        for (App *app : state.apps) {
+        for (size_t a = 0; a < state.apps.size(); a++) {
+            App *const app = state.apps[a];
             const int64_t done = app->done();
-            stays.back().frames.emplace_back(app->name, done);
+            for (size_t i = 0; i < stretches.size(); i++) {
+                const bool is_last = i + 1 == stretches.size();
+                const int64_t end = is_last ? done : std::min(done, stretches[i + 1].firsts[a]);
+                const int64_t had = std::max<int64_t>(0, end - stretches[i].firsts[a]);
+                stays[stretches[i].stay].frames.emplace_back(app->name, had);
+                if (stretches[i].change >= 0 && i < app->awaited.size()) {
+                    ns &first = changes[stretches[i].change].first;
+                    first = std::max(first, app->awaited[i].ended);
+                }
+            }
             now_of[app->name] = nullptr;
             had_before[app->name] += done;
             app->running = false;
             if (app->exhausted)
                 ended.insert(app->name);
             for (const Task *task : app->tasks)
-                fired[task->name] += done * task->firings;
-            if (by_change)
-                changes.back().first = std::max(changes.back().first, app->first_of_stay.load());
+                task->code.leave(*task, done, fired);
         }
     }
 };

@@ -158,6 +158,12 @@ std::string in_flight()
     return count ? "; in one of these (--strict tells in which): " + found : "";
 }
 
+void settled(Lane &lane)
+{
+    if (!lane.settle() && !run.failed)
+        run.fail({nullptr, -1, lane.error + in_flight()});
+}
+
 }  // namespace
 
 // -- a stream ------------------------------------------------------------------------------------
@@ -330,8 +336,8 @@ void Kernels::close()
     is_open = false;
     driver.cuCtxSetCurrent(context);
     for (Lane *lane : Lane::all)  // firings that nobody had to wait for
-        if (!lane->worker.alive && !lane->settle() && !flow::run.failed)
-            flow::run.fail({nullptr, -1, lane->error + in_flight()});
+        if (!lane->worker.alive)
+            settled(*lane);
     for (char *memory : state)
         driver.cuMemFree_v2(number(memory));
     if (module)
@@ -341,6 +347,15 @@ void Kernels::close()
     functions.clear();
     if (!--users)
         device_closed();
+}
+
+void Kernels::leave(const Task &task, int64_t iterations, Counts &fired)
+{
+    Code::leave(task, iterations, fired);
+    driver.cuCtxSetCurrent(context);
+    for (Lane *lane : Lane::all)
+        if (lane->worker.parked)
+            settled(*lane);
 }
 
 std::string Kernels::named(const Launch *running) const

@@ -78,6 +78,8 @@ public:
     std::string open() override;
     void close() override;
     std::string failed(int) override { return why; }
+    // Firings of its state that nobody had to wait for end before the next one begins.
+    void leave(const Task &task, int64_t iterations, Counts &fired) override;
     int run(Worker &w, const Task &task, int64_t firing, std::initializer_list<Tokens> inputs,
             std::initializer_list<Tokens> outputs, std::initializer_list<Copy> copies = {});
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,13 +44,34 @@ inline void lock_with_inheritance(pthread_mutex_t &lock)
 }
 
 class Mailbox;
+class Pick;
 struct App;
+struct Task;
+
+// The name and the number of a firing over all states that the program is in, one after the other.
+struct Known {
+    const char *name;
+    int64_t firing;
+};
+// Firings by the names of tasks.
+using Counts = std::map<std::string, int64_t>;
+inline int64_t count_of(const Counts &counts, const char *name)
+{
+    const auto found = counts.find(name);
+    return found == counts.end() ? 0 : found->second;
+}
 
 // The code of a task, from its start to its end. Where there are states, all of them share it.
 struct Code {
     virtual ~Code() = default;
     // The app begins anew with a state, which fires it from now on.
     virtual void enter(const App &) {}
+    // Its task goes on behind what was `fired` before, and has had so many iterations since then.
+    virtual void go_on(Task &task, const Counts &fired);
+    virtual void leave(const Task &task, int64_t iterations, Counts &fired);
+    virtual Known known_as(const Task &task, int64_t firing);
+    // What its task has done, under the names that it had.
+    virtual std::vector<Task *> apart(Task &task) { return {&task}; }
     // Why it cannot start; empty where it has.
     virtual std::string open() { return ""; }
     virtual void close() {}
@@ -113,7 +135,6 @@ struct Exact {
     }
 };
 
-struct Task;
 struct Path;
 
 struct App {
@@ -133,13 +154,22 @@ struct App {
     int64_t begun = -1;
     Latencies latencies;
     ns first_start = -1, first_end = 0, last_end = 0;
-    // In a program with states, each of which has an app object of its own: does it run now; since
-    // when, if it has begun anew; when its first frame since then has ended (0: none yet); and the
-    // frames before.
+    // In a program with states, which have app objects of their own: does it run now; since when, if
+    // it has begun anew; and the frames before.
     std::atomic<bool> running{true};
     ns since = 0;
-    std::atomic<ns> first_of_stay{0};
     std::atomic<int64_t> earlier{0};
+    // Where states follow each other without a pause: which of them counts for a frame (null: they
+    // need not be told apart); the first frame of the newest one, and was that change made at once?
+    Pick *pick = nullptr;
+    int64_t mark = 0;
+    bool at_once = false;
+    // The states since it has begun anew: their first frames, and when these ended (0: not yet).
+    struct First {
+        int64_t frame;
+        ns ended;
+    };
+    std::vector<First> awaited;
     static inline std::vector<App *> all;
 
     App(const char *name, Exact period, ns deadline, int enders)
@@ -164,18 +194,28 @@ struct App {
         frames = 0;
         begun = -1;
         since = time;
-        first_of_stay = 0;
+        mark = 0;
+        at_once = false;
+        awaited.assign(1, {0, 0});
+        first_awaited = 0;
         std::fill(under_way.begin(), under_way.end(), Frame{-1, 0, 0, true});
         limit = iterations;
         until = iterations;
     }
     // What an app of that name has done in other states counts as done by this one.
     void add(const App &other);
-    // Has it begun a frame since then, or will it have none?
-    bool has_begun()
+    // Which state counts for a frame is asked from now on.
+    Pick &choosing();
+    // Has it begun a frame in its state, or will it have none?
+    bool has_begun();
+    // Another state goes on with the frames that have not begun, at once: that have not ended; the
+    // first of them.
+    int64_t follow(int state, bool at_once);
+    // Does a state that it is in wait for the end of its first frame?
+    bool awaits()
     {
         const Locked here(lock);
-        return begun >= 0 || limit <= 0;
+        return first_awaited < awaited.size() && limit > mark;
     }
     // Something fires in that frame before a source does; false where the app ends before it.
     bool begin(int64_t k)
@@ -218,8 +258,8 @@ struct App {
         }
         latencies.add(time - begin);
         first_end = first_end ? first_end : time;
-        if (!first_of_stay.load(relaxed))
-            first_of_stay = time;
+        while (first_awaited < awaited.size() && awaited[first_awaited].frame < frames)
+            awaited[first_awaited++].ended = time;
         last_end = time;
         return begin;
     }
@@ -259,6 +299,7 @@ private:
             frame = {k, time, enders, true};
         return frame;
     }
+    size_t first_awaited = 0;
     pthread_mutex_t lock;
     std::vector<Frame> under_way = std::vector<Frame>(UNDER_WAY, Frame{-1, 0, 0, true});
 };
@@ -344,6 +385,16 @@ struct Task {
         return releases[firing % (firings * LONGEST_AGO)].load(relaxed);
     }
 };
+
+inline void Code::go_on(Task &task, const Counts &fired) { task.before = count_of(fired, task.name); }
+inline void Code::leave(const Task &task, int64_t iterations, Counts &fired)
+{
+    fired[task.name] += iterations * task.firings;
+}
+inline Known Code::known_as(const Task &task, int64_t firing)
+{
+    return {task.name, firing + task.before};
+}
 
 // Which firing of a source is behind one of a task: `newest` has the newest one for each firing of
 // an iteration.

@@ -11,6 +11,9 @@ namespace flow
 {
 
 struct Tensor;
+// The tokens of a firing.
+using From = std::initializer_list<const void *>;
+using To = std::initializer_list<void *>;
 
 // Bytes of a thread for what an engine says of a firing that has failed. Nothing of a thread is an
 // object with a destructor: it would keep the image of a program that is stepped.
@@ -20,6 +23,14 @@ constexpr size_t MOST_SAID = 512;
 // lie to where its outputs are read.
 struct Inference : Code {
     std::vector<const Tensor *> inputs, outputs;
+
+    // A firing of a worker; each that fires it has a number.
+    virtual int infer(int64_t worker, From from, To to) = 0;
+    // The inference of each of so many workers can be broken off: it fails, as all others of that
+    // worker until that is made ready.
+    virtual void let_break_off(int64_t) {}
+    virtual void break_off(int64_t) {}
+    virtual void make_ready(int64_t) {}
 };
 
 // A tensor of a network, with the memory in which it may lie: one value of the engine for each

@@ -25,6 +25,10 @@ enum Slot {
     SetSessionLogSeverityLevel = 22,
     SetIntraOpNumThreads = 24,
     SetInterOpNumThreads = 25,
+    CreateRunOptions = 39,
+    RunOptionsSetRunLogSeverityLevel = 41,
+    RunOptionsSetTerminate = 46,
+    RunOptionsUnsetTerminate = 47,
     CreateTensorWithDataAsOrtValue = 49,
     CreateCpuMemoryInfo = 69,
     ReleaseEnv = 92,
@@ -32,6 +36,7 @@ enum Slot {
     ReleaseMemoryInfo = 94,
     ReleaseSession = 95,
     ReleaseValue = 96,
+    ReleaseRunOptions = 97,
     ReleaseSessionOptions = 100,
     AddSessionConfigEntry = 130,
     SessionOptionsAppendExecutionProvider_CUDA_V2 = 204,
@@ -42,6 +47,7 @@ enum Slot {
 // The least version of the interface that has all of these, and that which has those for CUDA.
 constexpr uint32_t VERSION = 6, WITH_CUDA = 11;
 constexpr int ERRORS = 3;        // what it logs: errors, and worse
+constexpr int FATAL = 4;         // nothing of a run that was broken off
 
 struct Base {
     const void *const *(*get_api)(uint32_t version);
@@ -120,10 +126,10 @@ std::string wrapped(const Tensor &tensor, void *memory, void **value)
 }
 
 void *inferred(void *session, const std::vector<const char *> &x_names, const void *const *x,
-               const std::vector<const char *> &y_names, void **y)
+               const std::vector<const char *> &y_names, void **y, const void *options = nullptr)
 {
-    return raw<void *>(Run, session, static_cast<const void *>(nullptr), x_names.data(), x,
-                       x_names.size(), y_names.data(), y_names.size(), y);
+    return raw<void *>(Run, session, options, x_names.data(), x, x_names.size(), y_names.data(),
+                       y_names.size(), y);
 }
 
 // Have all nodes run on the GPU that can; in fp32 instead of TF32, which has ten bits of a product.
@@ -203,8 +209,23 @@ std::string Network::open()
                     if (!wrong.empty())
                         return wrong;
                 }
-    return rehearsed();
+    const std::string wrong = made_stoppable();
+    return wrong.empty() ? rehearsed() : wrong;
 }
+
+std::string Network::made_stoppable()
+{
+    std::string wrong;
+    for (void *&stop : stops) {
+        wrong = wrong.empty() ? call(CreateRunOptions, &stop) : wrong;
+        if (wrong.empty())
+            wrong = call(RunOptionsSetRunLogSeverityLevel, stop, FATAL);
+    }
+    return wrong;
+}
+
+void Network::break_off(int64_t worker) { call(RunOptionsSetTerminate, stops[worker]); }
+void Network::make_ready(int64_t worker) { call(RunOptionsUnsetTerminate, stops[worker]); }
 
 // One inference in memory of its own, so that the first frame is like all others.
 std::string Network::rehearsed()
@@ -235,6 +256,8 @@ void Network::release()
             for (const Tensor *tensor = first; tensor; tensor = tensor->elsewhere)
                 for (void *&value : tensor->values)
                     give_back(ReleaseValue, value);
+    for (void *&stop : stops)
+        give_back(ReleaseRunOptions, stop);
     for (auto &[key, shared] : sessions)
         give_back(ReleaseSession, shared);
     sessions.clear();
@@ -245,7 +268,7 @@ void Network::release()
 
 thread_local char Network::why[MOST_SAID];
 
-int Network::run(std::initializer_list<const void *> from, std::initializer_list<void *> to)
+int Network::run(From from, To to, const void *stop)
 {
     const void *x[from.size()];
     void *y[to.size()];
@@ -259,7 +282,7 @@ int Network::run(std::initializer_list<const void *> from, std::initializer_list
         y[i] = outputs[i]->at(token);
         i++;
     }
-    void *const status = inferred(session, x_names, x, y_names, y);
+    void *const status = inferred(session, x_names, x, y_names, y, stop);
     if (!status)
         return 0;
     snprintf(why, sizeof why, "ONNX Runtime: %s", words(status).c_str());

@@ -13,8 +13,10 @@ class Network : public Inference
     const bool spin, on_gpu;
     void *session = nullptr;
     std::vector<const char *> x_names, y_names;
+    std::vector<void *> stops;  // what breaks off the inference of each worker, where one can
     static thread_local char why[MOST_SAID];
 
+    std::string made_stoppable();
     std::string rehearsed();
 
 public:
@@ -27,7 +29,17 @@ public:
     std::string open() override;
     void release() override;
     std::string failed(int) override { return why; }
-    int run(std::initializer_list<const void *> from, std::initializer_list<void *> to);
+    int run(From from, To to, const void *stop = nullptr);
+    int infer(int64_t worker, From from, To to) override
+    {
+        return run(from, to, stops.empty() ? nullptr : stops[worker]);
+    }
+    void let_break_off(int64_t workers) override
+    {
+        stops.resize(std::max(stops.size(), static_cast<size_t>(workers)));
+    }
+    void break_off(int64_t worker) override;
+    void make_ready(int64_t worker) override;
 };
 
 }  // namespace flow

@@ -255,6 +255,8 @@ std::string OpenVino::engine() const
 
 std::string OpenVino::open()
 {
+    if (core)
+        return "";  // with another task that has it
     std::string why = opened();
     if (why.empty() && ov.core_create(&core))
         why = "OpenVINO: " + words();
@@ -332,15 +334,14 @@ std::string OpenVino::compiled(void *network, Request &made) const
 std::string OpenVino::placed(const Request &own, const std::vector<const Tensor *> &side)
 {
     const std::vector<void *> &ports = &side == &inputs ? own.x : own.y;
-    for (size_t t = 0; t < side.size(); t++) {
-        const Tensor &tensor = *side[t];
-        for (size_t i = 0; i < tensor.values.size(); i++) {
-            char *const memory = tensor.memory + static_cast<int64_t>(i) * tensor.bytes;
-            const std::string refused = wrapped(tensor, ports[t], memory, &tensor.values[i]);
-            if (!refused.empty())
-                return refused;
-        }
-    }
+    for (size_t t = 0; t < side.size(); t++)
+        for (const Tensor *tensor = side[t]; tensor; tensor = tensor->elsewhere)
+            for (size_t i = 0; i < tensor->values.size(); i++) {
+                char *const memory = tensor->memory + static_cast<int64_t>(i) * tensor->bytes;
+                const std::string refused = wrapped(*tensor, ports[t], memory, &tensor->values[i]);
+                if (!refused.empty())
+                    return refused;
+            }
     return "";
 }
 
@@ -381,12 +382,13 @@ void OpenVino::close()
         own = Request();
     }
     for (const auto *side : {&inputs, &outputs})
-        for (const Tensor *tensor : *side)
-            for (void *&value : tensor->values) {
-                if (value)
-                    ov.tensor_free(value);
-                value = nullptr;
-            }
+        for (const Tensor *first : *side)
+            for (const Tensor *tensor = first; tensor; tensor = tensor->elsewhere)
+                for (void *&value : tensor->values) {
+                    if (value)
+                        ov.tensor_free(value);
+                    value = nullptr;
+                }
     if (core)
         ov.core_free(core);
     core = nullptr;
@@ -394,8 +396,7 @@ void OpenVino::close()
 
 thread_local char OpenVino::why[MOST_SAID];
 
-int OpenVino::run(int64_t worker, std::initializer_list<const void *> from,
-                  std::initializer_list<void *> to)
+int OpenVino::run(int64_t worker, From from, To to)
 {
     const Request &own = requests[worker];
     int status = 0;

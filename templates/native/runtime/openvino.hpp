@@ -37,8 +37,8 @@ public:
     void close() override;
     std::string failed(int) override { return why; }
     std::string engine() const override;
-    int run(int64_t worker, std::initializer_list<const void *> from,
-            std::initializer_list<void *> to);
+    int run(int64_t worker, From from, To to);
+    int infer(int64_t worker, From from, To to) override { return run(worker, from, to); }
 };
 
 }  // namespace flow

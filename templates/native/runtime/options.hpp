@@ -15,7 +15,7 @@ struct Options {
     bool strict = false;
     std::vector<std::string> settings;
     std::string trace, trace_frames, report;
-    std::string start, events, control, replay;  // of programs with states
+    std::string start, events, control, replay, clocks = "model";  // of programs with states
     double watchdog = 60;
 };
 
@@ -145,7 +145,7 @@ inline const char *const USAGE =
     "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
     "            [--strict] [--real-time] [--reserve] [--start STATE] [--events FILE]\n"
-    "            [--control PATH] [--replay FILE]\n";
+    "            [--control PATH] [--replay FILE] [--clocks HOW]\n";
 inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
@@ -168,7 +168,10 @@ inline const char *const ABOUT =
     "  --start STATE         begin in that state\n"
     "  --events FILE         raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`\n"
     "  --control PATH        raise the events that come in at a Unix datagram socket\n"
-    "  --replay FILE         change states as a report says\n";
+    "  --replay FILE         change states as a report says\n"
+    "  --clocks HOW          `set` the clock rates that the mapping has chosen for states, leave\n"
+    "                        them as they are (`model`), or wait after each firing as long as it\n"
+    "                        would take (`emulate`)\n";
 
 // A whole number that is not negative; -1 where it is none.
 inline int64_t count_of(const std::string &text)
@@ -223,6 +226,7 @@ inline Options parsed(int count, char **words)
                                   : is("--events")       ? &options.events
                                   : is("--control")      ? &options.control
                                   : is("--replay")       ? &options.replay
+                                  : is("--clocks")       ? &options.clocks
                                                          : nullptr;
         if (!text && !is("--frames") && !is("--set") && !is("--watchdog"))
             refuse("unrecognized arguments: " + word);
@@ -233,6 +237,9 @@ inline Options parsed(int count, char **words)
         }
         if (is("--set"))
             options.settings.push_back(value);
+        else if (is("--clocks") && value != "set" && value != "model" && value != "emulate")
+            refuse("argument --clocks: invalid choice: '" + value +
+                   "' (choose from 'set', 'model', 'emulate')");
         else if (text)
             *text = value;
         else if (is("--frames")) {

@@ -40,7 +40,8 @@ inline std::string needs_states(const Options &options)
     const char *const name = !options.start.empty()     ? "start"
                              : !options.events.empty()  ? "events"
                              : !options.control.empty() ? "control"
-                                                        : nullptr;
+                             : options.clocks != "model" ? "clocks"
+                                                         : nullptr;
     return name ? std::string("--") + name + " is for programs with states, and this one has none"
                 : "";
 }
@@ -54,7 +55,7 @@ class Outside
     };
     Control &control;
     std::vector<Line> script;
-    std::string path;
+    std::string path, refused;
     int listener = -1;
     bool bound = false;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,6 +81,13 @@ public:
                 return "--replay does again what was done: it goes with none of --start, --events "
                        "and --control";
             why = read_stays(options.replay);
+        }
+        if (why.empty() && options.clocks != "model") {
+            try {
+                control.give_rates(options.clocks == "set");
+            } catch (const RatesRefused &reason) {
+                refused = std::string("clock rates are left alone: ") + reason.what();
+            }
         }
         if (why.empty() && !options.events.empty())
             why = read_script(options.events);
@@ -109,6 +117,8 @@ public:
     // Raise events, now that the program has begun.
     void start()
     {
+        if (!refused.empty())
+            run.say(refused);
         if (script.empty() && listener < 0)
             return;
         control.raise_due = [this] { return raise_due(); };
@@ -123,13 +133,16 @@ public:
         if (listener >= 0)
             ::close(listener);
         listener = -1;
-        remove();
+        put_back();
     }
-    // The socket is gone; also where the program could not do so itself.
-    void remove() const
+    // The socket is gone, and the clocks are as they were; also where the program could not do so
+    // itself.
+    void put_back() const
     {
         if (bound)
             unlink(path.c_str());
+        if (control.rates)
+            control.rates->restore();
     }
 
 private:

@@ -384,10 +384,13 @@ class Execution
     const Options &options;
     Interrupts interrupts;
     std::vector<Task *> begun;
+    std::set<const Code *> started;
 
     bool opened()
     {
         for (Task *task : Task::all) {
+            if (started.count(&task->code))
+                continue;  // with another state
             run.cells->enter(STARTING, task->number);
             const std::string why = interrupts.asked(0) ? "" : task->code.open();
             if (run.strayed)
@@ -400,6 +403,7 @@ class Execution
                 return false;
             }
             begun.push_back(task);
+            started.insert(&task->code);
         }
         return true;
     }
@@ -608,7 +612,7 @@ int main(const About &about, int count, char **words)
     prepare(options);
     const auto put_back = [&] {
         if (outside && !run.cells->left)
-            outside->remove();
+            outside->put_back();
     };
     const auto tell = [&](const Failure &why, int status) {
         Output output, unfinished;

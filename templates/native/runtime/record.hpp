@@ -9,16 +9,19 @@ namespace flow
 {
 
 #ifdef FLOWC_RECORD
-// Task (from 1), 0 for an input or 1 for an output, its number, firing, bytes; then these bytes.
+// Bytes of the task's name, 0 for an input or 1 for an output, its number, firing, bytes of data; then
+// the name and the data.
 inline void record(const Task &task, int64_t firing, int64_t side, int64_t port, const void *data,
                    size_t bytes)
 {
     static FILE *const file = fopen(getenv("FLOWC_RECORD"), "wb");
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
-    const int64_t head[] = {task.number, side, port, firing + task.before,
-                            static_cast<int64_t>(bytes)};
+    const Known known = task.code.known_as(task, firing);
+    const int64_t length = static_cast<int64_t>(strlen(known.name));
+    const int64_t head[] = {length, side, port, known.firing, static_cast<int64_t>(bytes)};
     pthread_mutex_lock(&one);
     fwrite(head, sizeof head, 1, file);
+    fwrite(known.name, 1, length, file);
     if (bytes)
         fwrite(data, 1, bytes, file);
     pthread_mutex_unlock(&one);

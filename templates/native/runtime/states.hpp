@@ -3,6 +3,7 @@
 #pragma once
 #include "about.hpp"
 #include "channel.hpp"
+#include "pick.hpp"
 
 namespace flow
 {
@@ -91,17 +92,25 @@ struct Channels {
     const std::vector<Kept> kept;
 };
 
+// The clock rate that a pool of processors is to have, and its highest one, in Hz.
+struct Clock {
+    const char *pool, *kind;
+    int64_t hz, highest;
+};
+
 // Apps that run together. A state of several `levels` has a name with the others in the text, and
-// differs from them in its frames per second alone.
+// differs from them in its frames per second alone. One that differs from another state in variants of
+// networks alone has its apps, workers and channels, and another `number` among all such.
 struct State {
     const char *const name;
     const std::vector<App *> apps;
     const std::vector<Worker *> workers;
     const std::vector<Channels> channels;
     const double energy_mw;  // in the mean, by the model; below 0: not known
-    const bool has_clocks;   // are there clock rates that it is meant for?
+    const std::vector<Clock> clocks;  // that it is meant for
     const char *const level_of;
     const double rate;
+    const int number = 0;
 
     // How often, and for how long; since when, and since when its time runs.
     int64_t entered = 0;
@@ -118,12 +127,16 @@ struct State {
     }
 };
 
+// How a change is made: after the ends of frames, with the next one, or in the middle of one.
+enum class Protocol { IDLE, NEXT, AT_ONCE };
+
 // What leads from a state to another one: events, or so many ns in it (-1: no time does). The change
 // takes `bound` ns at most (-1: nothing is known).
 struct Transition {
     State &source, &target;
     const std::vector<const char *> events;
     const ns after, bound;
+    const Protocol protocol = Protocol::IDLE;
 };
 
 struct Scenario {

@@ -24,6 +24,12 @@ inline std::string joules_of(const State &state, const char *how)
     return format(how, double(state.spent) / 1e9 * state.energy_mw / 1e3);
 }
 
+inline const char *name_of(Protocol protocol)
+{
+    static const char *const names[] = {"idle", "next", "at once"};
+    return names[static_cast<int>(protocol)];
+}
+
 inline std::string bound_of(const Control &control, const Change &change)
 {
     for (const Transition &one : control.scenario.transitions)
@@ -52,7 +58,8 @@ inline std::string switches_json(const Control &control)
         const std::string bound = bound_of(control, change);
         text += (text.empty() ? "\n    " : ",\n    ") + std::string("{\"from\": ") +
                 json(change.source->name) + ", \"to\": " + json(change.target->name) +
-                ", \"event\": " + json(change.event) + ", \"protocol\": \"idle\", \"drain_ms\": " +
+                ", \"event\": " + json(change.event) + ", \"protocol\": " +
+                json(name_of(change.protocol)) + ", \"drain_ms\": " +
                 in_ms(change.drained - change.asked) + ", \"first_ms\": " +
                 (change.first ? in_ms(change.first - change.asked) : "null") + ", \"bound_ms\": " +
                 (bound.empty() ? "null" : bound) + ", \"control_ms\": " +
@@ -79,14 +86,14 @@ inline std::vector<std::pair<std::string, std::string>> of_states(const Control 
 {
     const auto &states = control.scenario.states;
     const bool has_clocks = std::any_of(states.begin(), states.end(),
-                                        [](const State *state) { return state->has_clocks; });
+                                        [](const State *state) { return !state->clocks.empty(); });
     std::string ignored;
     for (const auto &[event, count] : control.ignored)
         ignored += (ignored.empty() ? "" : ", ") + json(event) + ": " + std::to_string(count);
     return {
         {"states", states_json(control)},
         {"energy_from", takes_power(control) ? "\"model\"" : "null"},
-        {"clocks", has_clocks ? "\"model\"" : "null"},
+        {"clocks", has_clocks ? json(control.rates ? control.rates->name : "model") : "null"},
         {"switches", switches_json(control)},
         {"stays", stays_json(control)},
         {"events", "{\"ignored\": {" + ignored + "}}"},
@@ -112,7 +119,7 @@ inline std::vector<std::string> row_of_changes(const Control &control,
     const std::string bound = bound_of(control, *changes[0]);
     return {changes[0]->source->name,
             changes[0]->target->name,
-            "idle",
+            name_of(changes[0]->protocol),
             std::to_string(changes.size()),
             in_ms(drains / static_cast<ns>(changes.size())),
             in_ms(longest),

@@ -163,6 +163,7 @@ struct Worker {
     std::atomic<int64_t> progress{0};
     std::atomic<bool> alive{false};
     std::atomic<bool> parked{false};  // it waits until its state is entered
+    std::atomic<double> slower{1};    // how many times as long a firing is to take
     pthread_t thread{};
     Bell stirred;
     Tracer tracer;
@@ -226,6 +227,8 @@ struct Worker {
     template <typename Call> bool fire(Task &task, int64_t firing, Call call, int64_t group = 1)
     {
         const int status = called(task, firing, call);
+        if (status == 0)
+            linger();
         const ns begin = began;
         began = now();
         count(task, firing, status ? 0 : group, begin);
@@ -256,6 +259,8 @@ struct Worker {
     bool attempt(Task &task, int64_t firing, bool &there, Call call, int64_t group = 1)
     {
         const int status = called(task, firing, [&] { return caught(call); });
+        if (status == 0)
+            linger();
         const ns begin = began;
         began = now();
         there = status == 0;
@@ -314,6 +319,16 @@ struct Worker {
     std::string doing() const;
 
 private:
+    // Wait for as long as a firing would have gone on at a slower clock.
+    void linger() const
+    {
+        const double more = slower.load(relaxed) - 1;
+        if (__builtin_expect(more > 0, 0)) {
+            const ns time = static_cast<ns>(double(now() - began) * more);
+            const timespec rest{time / 1000000000, time % 1000000000};
+            nanosleep(&rest, nullptr);
+        }
+    }
     template <typename Call> int called(Task &task, int64_t firing, Call call)
     {
         line->firing.store(firing, relaxed);
