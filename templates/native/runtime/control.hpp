@@ -116,6 +116,14 @@ public:
         return had_before.at(app) + (running ? running->done() : 0);
     }
 
+    // The same without the stay that it is in; and all stays, the last of which may go on.
+    int64_t had_earlier(const std::string &app) const { return had_before.at(app); }
+    std::vector<Stay> so_far()
+    {
+        const Locked here(lock);
+        return stays;
+    }
+
     // -- from outside ------------------------------------------------------------------------------
     // It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames
     // per second. Why there is no such event; empty where there is.
@@ -394,7 +402,10 @@ private:
     void enter(State &state, const Stay *given)
     {
         const ns time = now();
-        stays.push_back({&state, {}});
+        {
+            const Locked here(lock);
+            stays.push_back({&state, {}});
+        }
         for (const Channels &channels : state.channels)
             begin_anew(channels, given, time);
         state.entered++;
@@ -425,6 +436,7 @@ private:
             saved = what_lies(*before);
         app.enter(is_over ? 0 : most, time);
         app.exhausted = is_over;
+        app.before = had;
         if (before && !is_over)
             put_back(channels, saved);
         for (Task *task : app.tasks) {
@@ -477,9 +489,10 @@ private:
     {
         state.spent += now() - state.since;
         const bool by_change = !changes.empty() && changes.back().target == &state;
+        Stay stay{&state, {}};
         for (App *app : state.apps) {
             const int64_t done = app->done();
-            stays.back().frames.emplace_back(app->name, done);
+            stay.frames.emplace_back(app->name, done);
             now_of[app->name] = nullptr;
             had_before[app->name] += done;
             app->running = false;
@@ -490,6 +503,8 @@ private:
             if (by_change)
                 changes.back().first = std::max(changes.back().first, app->first_of_stay.load());
         }
+        const Locked here(lock);
+        stays.back() = std::move(stay);
     }
 };
 
