@@ -7,12 +7,15 @@ values, cycles, `repeat` and `last`, parameters, on two or three cores, so that 
 
     PYTHONPATH=tests/support python tests/referees/native.py [--texts 500] [--seed 0]
     PYTHONPATH=tests/support python tests/referees/native.py --states [--texts 100]
+    PYTHONPATH=tests/support python tests/referees/native.py --recorded [--states] [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --planted 3
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize thread [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize address,undefined
 
-With `--states`, each text has a scenario, whose states run some of the apps each, every second one
-with places of its own; that goes with `--sanitize`. With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
+With `--recorded`, each program is recorded, and the program in Python of the same build replays
+that. With `--states`, each text has a scenario, whose states run some of the apps each, every second one
+with places of its own; that goes with `--recorded` and `--sanitize`. With `--planted N`, each kind
+of mistake is put into the main.cpp of N texts that have a place for it.
 With `--sanitize`, programs are compiled with that sanitizer of the compiler, and run without the
 harness, whose recorder would keep threads apart. Exit status 1 if a text or a mistake went wrong.
 """
@@ -81,6 +84,22 @@ def complaint(seed: int, folder: Path) -> str:
     return _said_by([folder / "build/main", "--full-speed", "--frames", str(FRAMES), "--quiet"])
 
 
+def unlike_its_recording(seed: int, folder: Path) -> str:
+    """What the program in Python says of a recording that it does not repeat; empty where it
+    does."""
+    flowc.build(
+        written(seed, folder), folder / "build", platform="board", native=True, measure=False
+    )
+    return _replayed(folder / "build", "--frames", str(FRAMES))
+
+
+def _replayed(build: Path, *words: str | Path) -> str:
+    file = build / "run.mcap"
+    command = [build / "main", "--full-speed", "--quiet", "--record", file, *words]
+    said = _said_by(command)
+    return said or _said_by([sys.executable, build / "main.py", "--quiet", "--replay", file])
+
+
 def _said_by(command: list[str | Path]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     return done.stderr if done.returncode or done.stderr else ""
@@ -133,6 +152,13 @@ def complaint_with_states(seed: int, folder: Path) -> str:
     (folder / "tour.json").write_text(toured(load_deployment(str(build)), FRAMES))
     command = [build / "main", "--full-speed", "--quiet", "--replay", folder / "tour.json"]
     return _said_by(command)
+
+
+def unlike_its_recording_with_states(seed: int, folder: Path) -> str:
+    """The same as `unlike_its_recording` for a text with states."""
+    build = with_states(seed, folder)
+    (folder / "tour.json").write_text(toured(load_deployment(str(build)), FRAMES))
+    return _replayed(build, "--replay", folder / "tour.json")
 
 
 # -- planted mistakes ------------------------------------------------------------------------------
@@ -252,12 +278,21 @@ def planted(seeds: Iterable[int], each: int, folder: Path) -> Iterator[tuple[str
             print(f"{kind}: no place for {count} of them")
 
 
+#: What is tried with a text, without and with states.
+JUDGES = {
+    "plain": (disagreement, disagreement_with_states),
+    "recorded": (unlike_its_recording, unlike_its_recording_with_states),
+    "sanitized": (complaint, complaint_with_states),
+}
+
+
 def main() -> None:
     """Try many texts, or many mistakes."""
     parser = argparse.ArgumentParser(description="random texts as programs in C++")
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first text")
     parser.add_argument("--states", action="store_true", help="texts with a scenario")
+    parser.add_argument("--recorded", action="store_true", help="recorded, and replayed in Python")
     parser.add_argument("--planted", type=int, default=0, metavar="N", help="of each kind")
     parser.add_argument("--sanitize", metavar="WHAT", help="thread, or address,undefined")
     options = parser.parse_args()
@@ -273,9 +308,8 @@ def main() -> None:
                 wrong += not seen
                 print(f"{kind}, text {seed}: {'found' if seen else 'NOT FOUND'}", flush=True)
         else:
-            plain = complaint if options.sanitize else disagreement
-            in_states = complaint_with_states if options.sanitize else disagreement_with_states
-            judge = in_states if options.states else plain
+            kind = "sanitized" if options.sanitize else "recorded" if options.recorded else "plain"
+            judge = JUDGES[kind][options.states]
             for seed in seeds:
                 own = folder / str(seed)
                 own.mkdir()
