@@ -64,7 +64,9 @@ _OF_KINDS: dict[type, str] = {
 }
 ENGINES = tuple(dict.fromkeys(_OF_KINDS.values()))
 #: Names that mean something in main.cpp, which no app or task has there.
-_OWN = frozenset({"flow", "main", "about", "round", "i", "j", "k", "w", "memset", "memcpy"})
+_OWN = frozenset(
+    {"flow", "main", "about", "outputs", "round", "i", "j", "k", "w", "memset", "memcpy"}
+)
 #: Names in the namespace of a task, which none of its ports has there.
 _OF_TASK = frozenset(
     {
@@ -204,6 +206,7 @@ class MainText:
             "apps": [self.app(app) for app in self._deployment.apps],
             "workers": [self.worker(n, w) for n, w in workers if w.order],
             "measured": list(self.measured()),
+            "outputs": list(self.outputs()),
         }
 
     # -- what stands above all -------------------------------------------------------------------
@@ -355,6 +358,16 @@ class MainText:
             "rates": rates,
             "places": places,
         }
+
+    def outputs(self) -> Iterator[str]:
+        """What can be recorded: no tokens that a task only passes on, or that may lie on a GPU."""
+        for task in self._deployment.tasks:
+            if isinstance(task.code, ResampleCode | LinkCode | CudaCode):
+                continue
+            for number, port in enumerate(task.outputs):
+                shape, rates = (", ".join(map(str, sizes)) for sizes in (port.shape, port.rates))
+                name = f"{self._tasks[task.name]}::task, {number}, {c_text.text(port.name)}"
+                yield f'{{{name}, "{port.dtype}", {{{shape}}}, {{{rates}}}}}'
 
     def _manner(self, task: DeployedTask) -> str:
         """Whether it is live, what becomes of its errors, and its replicas, as far as this has to

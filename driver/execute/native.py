@@ -39,6 +39,8 @@ OPTIONS = frozenset(
         "start",
         "events",
         "control",
+        "record",
+        "channels",
         "replay",
         "clocks",
     }

@@ -138,7 +138,7 @@ def run(
     listener = listener or RunListener()
     host = building.host
     named = host.name if building.platform == HERE.name else building.platform
-    if options.record is not None and host is HERE:
+    if options.record is not None and host is HERE and not building.native:
         require("mcap", "record", "--record")
     loaded = load(path, platform=named, builtin=[own_platform(host)])
     if options.replay is None:

@@ -22,6 +22,7 @@ import pytest
 from flowc.driver.execute.run import test as run_harness
 
 from builds import HANGS, ROOT
+from builds import run as run_python
 from limits import next_line
 from models import N, save
 from native_runs import start
@@ -289,3 +290,21 @@ def test_each_replica_has_its_iterations(turns: Path, tmp_path: Path) -> None:
         if event["ph"] == "X" and event["name"] == "A.wide":
             lanes.setdefault(event["tid"], set()).add(event["args"]["frame"])
     assert sorted(map(sorted, lanes.values())) == [[*range(0, 12, 2)], [*range(1, 12, 2)]]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("links", ()),
+        ("errors", ("--frames", "60")),
+        ("turns", ("--frames", "40", "--full-speed")),
+    ],
+)
+def test_the_program_in_python_replays_its_recording(
+    name: str, words: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    build, file = request.getfixturevalue(name), tmp_path / "r.mcap"
+    status, _, said = run(build, "--record", str(file), *words)
+    assert status == 0 and f"channels are in {file}" in said, said
+    again = run_python(build, "--replay", str(file))
+    assert again.returncode == 0 and "equal, bit for bit" in again.stderr, again.stderr

@@ -24,6 +24,7 @@ import pytest
 from flowc import Errors
 
 from builds import HANGS, ROOT
+from builds import run as run_python
 from models import N, save
 from native import disagreement_of, disagreement_with_states, of_both
 from native_compiler import QUICK
@@ -274,6 +275,15 @@ def test_a_report_that_is_none_of_this_program_is_refused(
 
 
 # -- what there is not -----------------------------------------------------------------------------
+def test_the_program_in_python_replays_its_recording(patrol: Path, tmp_path: Path) -> None:
+    file, script = tmp_path / "r.mcap", str(patrol.parent / "script")
+    words = ("--frames", "400", "--quiet", "--record", str(file))
+    status, _, said = run(patrol, "--events", script, *words)
+    assert status == 0, said
+    again = run_python(patrol, "--replay", str(file))
+    assert again.returncode == 0 and " of 7 channels equal, bit for bit" in again.stderr
+
+
 REFUSED = """\
 task Count { out n: float32[1, 4]   c "a.c:count" }
 task Show { in n: float32[1, 4]   c "a.c:show" }

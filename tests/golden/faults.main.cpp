@@ -155,6 +155,14 @@ void worker_2_round(flow::Worker &w, const int64_t round)
 flow::Worker worker_2("core[1]", {flow::Scheduling::ORDINARY, 1, 0}, worker_2_round, {{&app_a, 1, 0}});
 
 // ----------------------------------------------------------------------------------------------------
+// For recordings: outputs of tasks, with the sizes of a token and the tokens of firings
+const flow::OutputPort outputs[] = {
+    {count::task, 0, "n", "int64", {}, {1}},
+    {step::task, 0, "m", "int64", {}, {1}},
+    {twice::task, 0, "m", "int64", {}, {1}},
+};
+
+// ----------------------------------------------------------------------------------------------------
 // For the report: channels with their capacities, processors, memory of networks; and what can be set
 const flow::About about{
     "faults",

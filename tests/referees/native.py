@@ -8,13 +8,16 @@ values, cycles, `repeat` and `last`, parameters, on two or three cores, so that 
     PYTHONPATH=tests/support python tests/referees/native.py [--texts 500] [--seed 0]
     PYTHONPATH=tests/support python tests/referees/native.py --states [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --variants [--texts 100]
+    PYTHONPATH=tests/support python tests/referees/native.py --recorded [--states] [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --planted 3
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize thread [--texts 100]
     PYTHONPATH=tests/support python tests/referees/native.py --sanitize address,undefined
 
 With `--states`, each text has a scenario, whose states run some of the apps each, every second one
 with places of its own; with `--variants`, states differ in variants of networks, so that many follow
-each other without a pause. Both go with `--sanitize`. With `--planted N`, each kind of mistake is put into the main.cpp of N texts that have a place for it.
+each other without a pause. Both go with `--sanitize` and `--recorded`: each program is recorded, and
+the program in Python of the same build replays that. With `--planted N`, each kind of mistake is put
+into the main.cpp of N texts that have a place for it.
 With `--sanitize`, programs are compiled with that sanitizer of the compiler, and run without the
 harness, whose recorder would keep threads apart. Exit status 1 if a text or a mistake went wrong.
 """
@@ -84,6 +87,22 @@ def complaint(seed: int, folder: Path) -> str:
         written(seed, folder), folder / "build", platform="board", native=True, measure=False
     )
     return _said_by([folder / "build/main", "--full-speed", "--frames", str(FRAMES), "--quiet"])
+
+
+def unlike_its_recording(seed: int, folder: Path) -> str:
+    """What the program in Python says of a recording that it does not repeat; empty where it
+    does."""
+    flowc.build(
+        written(seed, folder), folder / "build", platform="board", native=True, measure=False
+    )
+    return _replayed(folder / "build", "--frames", str(FRAMES))
+
+
+def _replayed(build: Path, *words: str | Path) -> str:
+    file = build / "run.mcap"
+    command = [build / "main", "--full-speed", "--quiet", "--record", file, *words]
+    said = _said_by(command)
+    return said or _said_by([sys.executable, build / "main.py", "--quiet", "--replay", file])
 
 
 def _said_by(command: list[str | Path]) -> str:
@@ -161,6 +180,15 @@ def complaint_with_states(
     (folder / "tour.json").write_text(toured(load_deployment(str(build)), FRAMES))
     command = [build / "main", "--full-speed", "--quiet", "--replay", folder / "tour.json"]
     return _said_by(command)
+
+
+def unlike_its_recording_with_states(
+    seed: int, folder: Path, made: Callable[[int, Path], Path] = with_states
+) -> str:
+    """The same as `unlike_its_recording` for a text with states."""
+    build = made(seed, folder)
+    (folder / "tour.json").write_text(toured(load_deployment(str(build)), FRAMES))
+    return _replayed(build, "--replay", folder / "tour.json")
 
 
 # -- planted mistakes ------------------------------------------------------------------------------
@@ -280,14 +308,20 @@ def planted(seeds: Iterable[int], each: int, folder: Path) -> Iterator[tuple[str
             print(f"{kind}: no place for {count} of them")
 
 
-def _judge(options: argparse.Namespace) -> Callable[[int, Path], str]:
-    """What says what is wrong with a text."""
-    if options.variants:
-        of_variants = partial(complaint_with_states, made=with_variants)
-        return of_variants if options.sanitize else disagreement_with_variants
-    if options.states:
-        return complaint_with_states if options.sanitize else disagreement_with_states
-    return complaint if options.sanitize else disagreement
+#: What is tried with a text: without states, with states, and with states that differ in variants.
+JUDGES = {
+    "plain": (disagreement, disagreement_with_states, disagreement_with_variants),
+    "recorded": (
+        unlike_its_recording,
+        unlike_its_recording_with_states,
+        partial(unlike_its_recording_with_states, made=with_variants),
+    ),
+    "sanitized": (
+        complaint,
+        complaint_with_states,
+        partial(complaint_with_states, made=with_variants),
+    ),
+}
 
 
 def main() -> None:
@@ -297,6 +331,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first text")
     parser.add_argument("--states", action="store_true", help="texts with a scenario")
     parser.add_argument("--variants", action="store_true", help="whose states differ in networks")
+    parser.add_argument("--recorded", action="store_true", help="recorded, and replayed in Python")
     parser.add_argument("--planted", type=int, default=0, metavar="N", help="of each kind")
     parser.add_argument("--sanitize", metavar="WHAT", help="thread, or address,undefined")
     options = parser.parse_args()
@@ -312,7 +347,8 @@ def main() -> None:
                 wrong += not seen
                 print(f"{kind}, text {seed}: {'found' if seen else 'NOT FOUND'}", flush=True)
         else:
-            judge = _judge(options)
+            kind = "sanitized" if options.sanitize else "recorded" if options.recorded else "plain"
+            judge = JUDGES[kind][2 if options.variants else int(options.states)]
             for seed in seeds:
                 own = folder / str(seed)
                 own.mkdir()

@@ -17,7 +17,6 @@ from typing import Any
 import flowc
 import numpy as np
 import pytest
-from flowc.cli import app
 from flowc.runtime import record, recorded_file
 from flowc.runtime.options import Mistake
 from flowc.runtime.record import wanted
@@ -27,7 +26,6 @@ from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
-from typer.testing import CliRunner
 
 import random_recordings
 from builds import Write, run
@@ -249,14 +247,6 @@ def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
         Mistake, match=r"--record needs the package no_mcap: pip install 'flowc\[record\]'"
     ):
         record.require("no_mcap", "--record")
-
-
-def test_programs_in_cpp_do_not_record(write: Write) -> None:
-    flow = write(
-        'task S { out x: int32  c "t.c:s" }  task E { in x: int32  c "t.c:e" }  app A { s: S  e: E  s -> e }'
-    )
-    done = CliRunner().invoke(app, ["run", str(flow), "--target", "native", "--record", "r"])
-    assert done.exit_code == 2 and "it is for programs in Python" in done.output
 
 
 def read(content: bytes, path: Path) -> RecordedFile | None:

@@ -131,6 +131,29 @@ public:
         return had_before.at(app) + (running ? running->done() : 0);
     }
 
+    // The same without the stays since it has begun anew.
+    int64_t had_earlier(const std::string &app) const { return had_before.at(app); }
+    // All stays, and the first one of those under way, with the frames that have begun in them.
+    std::pair<std::vector<Stay>, size_t> so_far()
+    {
+        std::vector<Stay> all;
+        std::vector<Stretch> under_way;
+        {
+            const Locked here(lock);
+            all = stays;
+            under_way = stretches;
+        }
+        const size_t first = under_way.empty() ? all.size() : under_way[0].stay;
+        if (first < all.size()) {
+            const std::vector<App *> &apps = all[first].state->apps;
+            for (size_t a = 0; a < apps.size(); a++)
+                for (size_t i = 0; i < under_way.size(); i++)
+                    all[under_way[i].stay].frames.emplace_back(
+                        apps[a]->name, frames_in(under_way, i, a, apps[a]->frames_begun()));
+        }
+        return {all, first};
+    }
+
     // -- from outside ------------------------------------------------------------------------------
     // It counts as soon as every app of the state has begun a frame. `pace 20` asks for 20 frames
     // per second. Why there is no such event; empty where there is.
@@ -332,13 +355,26 @@ private:
         for (App *app : change.source->apps)
             stretch.firsts.push_back(
                 app->follow(change.target->number, change.protocol == Protocol::AT_ONCE));
-        stretches.push_back(stretch);
         const ns time = change.drained = now();
         change.source->spent += time - change.source->since;
         begins(*change.target, time);
-        stays.push_back({change.target, {}});
+        add(*change.target, stretch);
         changes.push_back(change);
         slower = rates != nullptr;
+    }
+    void add(const State &state, const Stretch &stretch)
+    {
+        const Locked here(lock);
+        stretches.push_back(stretch);
+        stays.push_back({&state, {}});
+    }
+    // The frames of an app in one of the states that follow each other, when so many have been done
+    // since it has begun anew.
+    static int64_t frames_in(const std::vector<Stretch> &all, size_t i, size_t app, int64_t done)
+    {
+        const bool is_last = i + 1 == all.size();
+        const int64_t end = is_last ? done : std::min(done, all[i + 1].firsts[app]);
+        return std::max<int64_t>(0, end - all[i].firsts[app]);
     }
     static void begins(State &state, ns time)
     {
@@ -494,17 +530,26 @@ private:
         set_rates(state, true);
         slower = false;
         const ns time = now();
-        stretches = {{stays.size(), static_cast<int64_t>(changes.size()) - 1, {}}};
-        stays.push_back({&state, {}});
+        std::vector<Stretch> next{{stays.size(), static_cast<int64_t>(changes.size()) - 1,
+                                   std::vector<int64_t>(state.apps.size())}};
         begins(state, time);
         for (size_t i = 1; i < given.size(); i++) {
-            stretches.push_back({stays.size(), static_cast<int64_t>(changes.size()), {}});
-            stays.push_back({given[i].state, {}});
+            next.push_back({stays.size() + i, static_cast<int64_t>(changes.size()), {}});
+            for (size_t a = 0; a < state.apps.size(); a++)
+                next[i].firsts.push_back(next[i - 1].firsts[a] +
+                                         given[i - 1].of(state.apps[a]->name));
             changes.push_back(given_change(given[i - 1], given[i]));
             begins(*changes.back().target, time);
         }
-        for (const Channels &channels : state.channels)
-            begin_anew(channels, state, given, time);
+        for (size_t a = 0; a < state.channels.size(); a++)
+            begin_anew(state.channels[a], a, state, given, next, time);
+        {
+            const Locked here(lock);
+            stays.push_back({&state, {}});
+            for (size_t i = 1; i < given.size(); i++)
+                stays.push_back({given[i].state, {}});
+            stretches = std::move(next);
+        }
         if (run.ending())  // it may have been ended before the apps of this state were ready
             for (App *app : state.apps)
                 app->drain();
@@ -518,8 +563,8 @@ private:
     }
     // An app goes on where it was in the state in which it last ran, through states that follow each
     // other without a pause.
-    void begin_anew(const Channels &channels, const State &state, const std::vector<Stay> &given,
-                    ns time)
+    void begin_anew(const Channels &channels, size_t number, const State &state,
+                    const std::vector<Stay> &given, const std::vector<Stretch> &next, ns time)
     {
         App &app = channels.app;
         const bool is_over = ended.count(app.name);
@@ -527,10 +572,8 @@ private:
         int64_t most = frames < 0 ? FOREVER : std::max<int64_t>(0, frames - had), first = 0;
         if (app.pick)
             app.pick->begin(state.number);
-        stretches[0].firsts.push_back(0);
         for (size_t i = 1; i < given.size(); i++) {
-            first += given[i - 1].of(app.name);
-            stretches[i].firsts.push_back(first);
+            first = next[i].firsts[number];
             if (app.pick)
                 app.pick->add(given[i].state->number, first);
         }
@@ -542,6 +585,7 @@ private:
             saved = what_lies(*before);
         app.enter(is_over ? 0 : most, time);
         app.exhausted = is_over;
+        app.before = had;
         if (before && !is_over)
             put_back(channels, saved);
         for (Task *task : app.tasks) {
@@ -593,14 +637,12 @@ private:
     void leave(State &state)
     {
         state.spent += now() - state.since;
+        std::vector<Stay> over = stays;
         for (size_t a = 0; a < state.apps.size(); a++) {
             App *const app = state.apps[a];
             const int64_t done = app->done();
             for (size_t i = 0; i < stretches.size(); i++) {
-                const bool is_last = i + 1 == stretches.size();
-                const int64_t end = is_last ? done : std::min(done, stretches[i + 1].firsts[a]);
-                const int64_t had = std::max<int64_t>(0, end - stretches[i].firsts[a]);
-                stays[stretches[i].stay].frames.emplace_back(app->name, had);
+                over[stretches[i].stay].frames.emplace_back(app->name, frames_in(stretches, i, a, done));
                 if (stretches[i].change >= 0 && i < app->awaited.size()) {
                     ns &first = changes[stretches[i].change].first;
                     first = std::max(first, app->awaited[i].ended);
@@ -614,6 +656,9 @@ private:
             for (const Task *task : app->tasks)
                 task->code.leave(*task, done, fired);
         }
+        const Locked here(lock);
+        stays = std::move(over);
+        stretches.clear();
     }
 };
 

@@ -155,9 +155,10 @@ struct App {
     Latencies latencies;
     ns first_start = -1, first_end = 0, last_end = 0;
     // In a program with states, which have app objects of their own: does it run now; since when, if
-    // it has begun anew; and the frames before.
+    // it has begun anew; and the frames before, those of this object, and those of all (`before`).
     std::atomic<bool> running{true};
     ns since = 0;
+    int64_t before = 0;
     std::atomic<int64_t> earlier{0};
     // Where states follow each other without a pause: which of them counts for a frame (null: they
     // need not be told apart); the first frame of the newest one, and was that change made at once?
@@ -235,6 +236,18 @@ struct App {
         begun = std::max(begun, k);
         first_start = first_start < 0 ? time : std::min(first_start, time);
         return true;
+    }
+    int64_t frames_begun()
+    {
+        const Locked here(lock);
+        return begun + 1;
+    }
+    // When a frame under way was released, as far as it is known; -1: it is not.
+    ns release_of(int64_t k)
+    {
+        const Locked here(lock);
+        const Frame &frame = under_way[k % UNDER_WAY];
+        return frame.number == k && frame.begin < FOREVER ? frame.begin : -1;
     }
     // Something of that frame is left out.
     void skip(int64_t k, ns time)
@@ -395,6 +408,41 @@ inline Known Code::known_as(const Task &task, int64_t firing)
 {
     return {task.name, firing + task.before};
 }
+// An output of a task, for recordings: what a token is, and the tokens of firings, phase by phase.
+struct OutputPort {
+    const Task &task;
+    const size_t number;  // among the outputs of its task
+    const char *const name, *const dtype;
+    const std::vector<int64_t> shape, rates;
+    static inline std::vector<const OutputPort *> all;
+
+    OutputPort(const Task &task, size_t number, const char *name, const char *dtype,
+               std::vector<int64_t> shape, std::vector<int64_t> rates)
+        : task(task), number(number), name(name), dtype(dtype), shape(std::move(shape)),
+          rates(std::move(rates))
+    {
+        all.push_back(this);
+    }
+    std::string channel() const { return std::string(task.name) + "." + name; }
+    int64_t elements() const
+    {
+        int64_t product = 1;
+        for (const int64_t size : shape)
+            product *= size;
+        return product;
+    }
+    // Of so many firings.
+    int64_t tokens(int64_t firings) const
+    {
+        const int64_t phases = static_cast<int64_t>(rates.size());
+        int64_t cycle = 0, rest = 0;
+        for (int64_t i = 0; i < phases; i++) {
+            cycle += rates[i];
+            rest += i < firings % phases ? rates[i] : 0;
+        }
+        return firings / phases * cycle + rest;
+    }
+};
 
 // Which firing of a source is behind one of a task: `newest` has the newest one for each firing of
 // an iteration.

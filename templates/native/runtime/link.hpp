@@ -16,7 +16,7 @@ constexpr double PATIENCE = 0.15;
 
 inline ns after(double seconds) { return now() + static_cast<ns>(seconds * 1e9); }
 
-// Memory for some tokens, each with the time at which it came and its marks.
+// Memory for some tokens, each with the time at which it came, its number and its marks.
 class Slots
 {
     const size_t each;
@@ -24,10 +24,12 @@ class Slots
 
 public:
     std::vector<ns> came;
+    std::vector<int64_t> numbers;
     std::vector<Marks> marks;
 
     Slots(size_t count, size_t bytes, size_t marks)
-        : each((bytes + 63) / 64 * 64), memory(count * each), came(count), marks(count, Marks(marks, -1))
+        : each((bytes + 63) / 64 * 64), memory(count * each), came(count), numbers(count),
+          marks(count, Marks(marks, -1))
     {
     }
     char *at(int slot) const { return memory.get() + slot * each; }
@@ -62,6 +64,7 @@ class Newest : public Link
     static constexpr uint32_t FRESH = 4;
     Slots slots;
     alignas(64) uint32_t back = 0;
+    int64_t written = 0;
     alignas(64) std::atomic<uint32_t> middle{1};
     alignas(64) uint32_t front = 2;
     bool any = false;
@@ -75,6 +78,7 @@ public:
     Marks &marks() override { return slots.marks[back]; }
     void put() override
     {
+        slots.numbers[back] = written++;
         back = middle.exchange(back | FRESH, std::memory_order_acq_rel) & ~FRESH;
     }
     // The reader has the newest token, if there is any yet.
@@ -87,6 +91,7 @@ public:
         return any;
     }
     const char *token() const { return slots.at(front); }
+    int64_t number() const { return slots.numbers[front]; }
     const Marks &seen() const { return slots.marks[front]; }
 };
 
@@ -141,6 +146,7 @@ public:
                 count--;
                 dropped++;
             }
+            slots.numbers[mine] = written;
             waiting[(first + count++) % keep] = mine;
             mine = spare.back();
             spare.pop_back();
@@ -169,6 +175,7 @@ public:
         }
     }
     const char *token() const { return slots.at(theirs); }
+    int64_t number() const { return slots.numbers[theirs]; }
     const Marks &seen() const { return slots.marks[theirs]; }
     ns came() const { return slots.came[theirs]; }
 };
@@ -222,8 +229,11 @@ class Reader : public Code
     std::vector<std::atomic<ns>> kept;
 
 protected:
-    void note(int64_t firing, const Marks *marks)
+    // A firing has found a token of that number (-1: none yet) with these marks.
+    void note(int64_t firing, int64_t number, const Marks *marks)
     {
+        if (__builtin_expect(recorder != nullptr, 0))
+            record_found(firing, number);
         for (size_t i = 0; i < marked; i++)
             kept[place(firing, i)].store(marks ? (*marks)[i] : -1, relaxed);
     }
@@ -261,12 +271,12 @@ public:
             return END;
         if (!link.look()) {
             memset(token, 0, link.bytes);
-            note(firing, nullptr);
+            note(firing, -1, nullptr);
             return 0;
         }
         memcpy(token, link.token(), link.bytes);
         // no other token overwrites the last one of a stream, whose age says nothing
-        note(firing, link.ended() ? nullptr : &link.seen());
+        note(firing, link.number(), link.ended() ? nullptr : &link.seen());
         return 0;
     }
 };
@@ -283,7 +293,7 @@ public:
         if (!link.box.take([this] { return run.ending() || link.dry(); }))
             return END;
         memcpy(token, link.box.token(), link.bytes);
-        note(firing, &link.box.seen());
+        note(firing, link.box.number(), &link.box.seen());
         return 0;
     }
     ns arrived() const override { return link.box.came(); }

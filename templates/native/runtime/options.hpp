@@ -14,7 +14,7 @@ struct Options {
     bool full_speed = false, fail_on_miss = false, quiet = false, real_time = false, reserve = false;
     bool strict = false;
     std::vector<std::string> settings;
-    std::string trace, trace_frames, report;
+    std::string trace, trace_frames, report, record, channels;
     std::string start, events, control, replay, clocks = "model";  // of programs with states
     double watchdog = 60;
 };
@@ -145,7 +145,8 @@ inline const char *const USAGE =
     "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
     "            [--strict] [--real-time] [--reserve] [--start STATE] [--events FILE]\n"
-    "            [--control PATH] [--replay FILE] [--clocks HOW]\n";
+    "            [--control PATH] [--record FILE] [--channels NAMES] [--replay FILE]\n"
+    "            [--clocks HOW]\n";
 inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
@@ -168,6 +169,8 @@ inline const char *const ABOUT =
     "  --start STATE         begin in that state\n"
     "  --events FILE         raise the events of a file: lines `2.5 s EVENT`, or `120 APP EVENT`\n"
     "  --control PATH        raise the events that come in at a Unix datagram socket\n"
+    "  --record FILE         write what channels carry, and what was decided, to an MCAP file\n"
+    "  --channels NAMES      record only these channels: `cam.image,plan.*`\n"
     "  --replay FILE         change states as a report says\n"
     "  --clocks HOW          `set` the clock rates that the mapping has chosen for states, leave\n"
     "                        them as they are (`model`), or wait after each firing as long as it\n"
@@ -225,6 +228,8 @@ inline Options parsed(int count, char **words)
                                   : is("--start")        ? &options.start
                                   : is("--events")       ? &options.events
                                   : is("--control")      ? &options.control
+                                  : is("--record")       ? &options.record
+                                  : is("--channels")     ? &options.channels
                                   : is("--replay")       ? &options.replay
                                   : is("--clocks")       ? &options.clocks
                                                          : nullptr;

@@ -30,6 +30,14 @@ inline std::string text_of(const std::string &path, std::string &text)
     return "";
 }
 
+// Does a file begin as recordings do?
+inline bool is_recording(const std::string &path)
+{
+    char begin[5] = {};
+    std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+    return !memcmp(begin, "\x89MCAP", sizeof begin);
+}
+
 // Why options are for other programs; empty where all of them are for one without states.
 inline std::string needs_states(const Options &options)
 {

@@ -6,6 +6,7 @@
 
 #include "ends.hpp"
 #include "outside.hpp"
+#include "recorder.hpp"
 #include "report.hpp"
 #include "supervisor.hpp"
 
@@ -373,6 +374,8 @@ public:
             check_pace();
             check_deadlock();
             check_stuck();
+            if (recorder)
+                recorder->look();
             log();
         }
     }
@@ -476,15 +479,15 @@ public:
             run.control->join();
         }
         close();
+        const bool recorded = !recorder || recorder->finish(options.quiet);
         if (run.control)
             Control::total();
-        return told(measured, trace_file);
+        return told(measured, trace_file, recorded);
     }
 
 private:
-    int told(Output *measured, Output *trace_file)
+    int told(Output *measured, Output *trace_file, bool delivered)
     {
-        bool delivered = true;
         const auto write_to = [&](Output *output, const std::string &content) {
             const std::string why = output ? output->written(content) : "";
             if (!why.empty())
@@ -589,6 +592,13 @@ int main(const About &about, int count, char **words)
     const Options options = parsed(count, words);
     if (!options.trace_frames.empty() && options.trace.empty())
         refuse("--trace-frames: it is about --trace FILE");
+    if (!options.channels.empty() && options.record.empty())
+        refuse("--channels: it is about --record FILE");
+    if (is_recording(options.replay))
+        refuse("--replay: " + options.replay +
+               " is a recording, which the program in Python replays: main.py of the build");
+    if (overwrites(options))
+        refuse("--record would overwrite what --replay reads");
     if (!options.trace_frames.empty() && !range_of(options.trace_frames))
         refuse("argument --trace-frames: `" + options.trace_frames +
                "` is no range of frames: write `100:120`, `100:` or `:20`");
@@ -603,6 +613,9 @@ int main(const About &about, int count, char **words)
     std::unique_ptr<Control> control(about.scenario ? new Control(*about.scenario) : nullptr);
     std::unique_ptr<Outside> outside(control ? new Outside(*control) : nullptr);
     std::string wrong = outside ? outside->prepare(options) : needs_states(options);
+    std::unique_ptr<Recorder> recording(options.record.empty() ? nullptr
+                                                               : new Recorder(about, given));
+    wrong = recording && wrong.empty() ? recording->choose(options.channels) : wrong;
     wrong = outside && wrong.empty() ? outside->listen() : wrong;
     if (!wrong.empty()) {
         Run::complain(wrong);
@@ -634,9 +647,14 @@ int main(const About &about, int count, char **words)
     if (why.empty() && !options.report.empty())
         why = measured.open(options.report);
     int status = 1;
+    if (why.empty() && recording) {
+        why = recording->begin(options.record);
+        status = recording->misused ? 2 : 1;
+    }
     if (!why.empty()) {
         Run::complain(why);
         trace_file.forget();
+        measured.forget();
     } else {
         traced.wanted = !options.trace.empty();
         for (Worker *worker : run.workers)

@@ -1,5 +1,6 @@
 // What firings read and made, for the harness: only in a program that was compiled with
-// -DFLOWC_RECORD, which writes it to the file that the variable FLOWC_RECORD names.
+// -DFLOWC_RECORD, which writes it to the file that the variable FLOWC_RECORD names. In all others
+// what firings make goes to a recorder, where there is one (--record).
 #pragma once
 #include <cstdio>
 
@@ -7,6 +8,16 @@
 
 namespace flow
 {
+
+// Who records a run (recorder.hpp); nullptr where nobody does.
+class Recorder;
+inline Recorder *recorder = nullptr;
+
+// A firing has made these tokens at an output, has made none of them, or has found a token of that
+// number (-1: none yet) on the link that its task reads.
+void record_made(const Task &task, int64_t firing, size_t port, const void *tokens);
+void record_none(const Task &task, int64_t firing);
+void record_found(int64_t firing, int64_t number);
 
 #ifdef FLOWC_RECORD
 // Bytes of the task's name, 0 for an input or 1 for an output, its number, firing, bytes of data; then
@@ -33,8 +44,17 @@ inline void record_left_out(const Task &task, int64_t firing, int64_t group = 1)
         record(task, firing + n, 2, 0, nullptr, 0);
 }
 #else
-inline void record(const Task &, int64_t, int64_t, int64_t, const void *, size_t) {}
-inline void record_left_out(const Task &, int64_t, int64_t = 1) {}
+inline void record(const Task &task, int64_t firing, int64_t side, int64_t port, const void *data,
+                   size_t)
+{
+    if (side && __builtin_expect(recorder != nullptr, 0))
+        record_made(task, firing, static_cast<size_t>(port), data);
+}
+inline void record_left_out(const Task &task, int64_t firing, int64_t group = 1)
+{
+    for (int64_t n = 0; __builtin_expect(recorder != nullptr, 0) && n < group; n++)
+        record_none(task, firing + n);
+}
 #endif
 
 }  // namespace flow
