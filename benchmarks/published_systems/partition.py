@@ -55,6 +55,14 @@ def tables() -> Iterator[Table]:
     yield _objectives()
     yield _stages()
     yield board(
+        "Tables 3 and 4, partitions worked out from times by layer.",
+        "the times by layer of each network on GPU and CPU. Figure 4 has them for MobileNet alone, as"
+        " a picture. For SqueezeNet-v1.1, Inception-v3 and VGG-19 no times by layer are published,"
+        " and no rate of a single processor in numbers (Figures 1, 7 and 8 are pictures), so that the"
+        " profile of two blocks, as of MobileNet under Table 5, has too few figures as well. The"
+        " time of a transfer by bytes is in Figure 6 only, the bytes of a cut nowhere",
+    )
+    yield board(
         "Figures 1, 4 to 9 and 11, times by layer, transfers, energies.", "a Jetson TX2 with TVM"
     )
 

@@ -28,9 +28,9 @@ from typing import Any, Literal
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from ..events import Progress
+from .lengths import longest_path
 from .loads import RESOLUTION, LoadModel, alike, told_apart
 from .problem import Assignment, JointProblem
-from .program import longest_path
 from .relaxed import Relaxed, as_fraction, relax
 from .verdict import MappingVerdict, verdict
 
@@ -221,7 +221,8 @@ def _allowed(
 
 def _allowed_of(rises: tuple[float, ...], limit: float, most: int | None) -> list[int]:
     """Candidates that may be in a better answer, those first that raise the bound least."""
-    order = sorted((c for c, rise in enumerate(rises) if rise <= limit), key=lambda c: rises[c])
+    able = (c for c, rise in enumerate(rises) if rise <= limit and rise < inf)
+    order = sorted(able, key=lambda c: rises[c])
     return order[:most]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
@@ -113,36 +112,6 @@ def program_paths(
     """
     program = _Program(problem, assignment)
     return {group.name: program.paths(group) for group in problem.groups}
-
-
-def longest_path(
-    problem: JointProblem, group: TaskGroup, assignment: Assignment
-) -> tuple[tuple[str, ...], int]:
-    """The tasks and networks one after another that no iteration of a group is quicker than, and
-    their time in ns.
-
-    An iteration ends with tasks that no other one reads: a path leads to one of these. One firing
-    of each task counts. Only channels without delay are followed, between tasks with one rate each:
-    the last firing of the reader needs what the last one of the writer makes.
-    """
-    times = dict.fromkeys(names_of(problem, group), 0)
-    for task, place in zip(problem.tasks, assignment.tasks, strict=True):
-        if task.group == group.name:
-            times[task.name] = task.wcet_ns[problem.kind[place]]
-    for network, choice in zip(problem.networks, assignment.choice, strict=True):
-        if network.group == group.name:
-            times[network.name] = network.candidates[choice].latency
-    before: dict[str, list[str]] = {name: [] for name in times}
-    for c in group.channels:
-        if not c.delay and len(set(c.produced)) == len(set(c.consumed)) == 1:
-            before[c.destination].append(c.source)
-    longest: dict[str, tuple[int, tuple[str, ...]]] = {}
-    for name in TopologicalSorter(before).static_order():
-        length, path = max((longest[other] for other in before[name]), default=(0, ()))
-        longest[name] = length + times[name], (*path, name)
-    read = {c.source for c in group.channels if c.source != c.destination}
-    length, path = max((longest[name] for name in longest if name not in read), default=(0, ()))
-    return path, length
 
 
 def stage_names(network: DeadlineNetwork, stages: tuple[CandidateStage, ...]) -> tuple[str, ...]:

@@ -1,27 +1,35 @@
 """A bound on the maximum utilization in no time: the same problem with fractions of candidates and
 tasks.
 
-In: a problem. Out: a bound that no assignment goes below, and for every candidate by how much the
-bound rises if it is chosen at least (its reduced cost). Processors of a pool are one, with as much
-time as all of them.
+In: a problem. Out: a bound that no assignment goes below which is proved to be in time, and for
+every candidate by how much the bound rises if it is chosen at least (its reduced cost). Processors
+of a pool are one, with as much time as all of them. Of deadlines it knows that no row of tasks may
+take longer by itself (`lengths`); a network is then a mixture of its candidates, and what is too
+long with the fastest others is left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 from ...model.platform import Pool
-from .problem import JointProblem
+from .lengths import Precedence, precedence
+from .problem import DeadlineNetwork, DeadlineTask, JointProblem
 
 #: The solver computes in floating point: bounds are lowered by this much.
 SAFETY = 1e-7
+#: For the same reason, deadlines are longer by this part.
+LONGER = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """`bound` for the maximum utilization; `rises[n][c]` adds to it when net n uses candidate c."""
+    """`bound` for the maximum utilization; `rises[n][c]` adds to it when net n uses candidate c,
+    which is infinite where that is always late."""
 
     bound: float
     rises: tuple[tuple[float, ...], ...]
@@ -29,19 +37,23 @@ class Relaxed:
 
 def relax(problem: JointProblem) -> Relaxed | None:
     """None where even the relaxed problem has no solution: an engine limit that no candidates
-    keep."""
-    program = _LinearProgram(problem)
-    chosen = program.choose_candidates()
-    program.share_tasks()
-    program.limit_loads()
-    program.limit_engines()
-    return program.solved(chosen)
+    keep.
+
+    Deadlines count where they raise the bound, but not above 1: that says that work does not fit.
+    """
+    loads = _LinearProgram(problem, in_time=False).solved()
+    if loads is None or loads.bound > 1:
+        return loads
+    both = _LinearProgram(problem, in_time=True).solved()
+    if both is None or not loads.bound + SAFETY < both.bound <= 1:
+        return loads
+    return both
 
 
 class _LinearProgram:
     """Fractions of candidates, and of tasks on kinds of processors."""
 
-    def __init__(self, problem: JointProblem) -> None:
+    def __init__(self, problem: JointProblem, *, in_time: bool) -> None:
         from ortools.linear_solver import pywraplp
 
         self._lp = pywraplp
@@ -50,32 +62,41 @@ class _LinearProgram:
         self._worst = self._solver.NumVar(0, self._solver.infinity(), "worst")
         self._loads: dict[str, list[tuple[Any, float]]] = {k: [] for k in problem.of_kind}
         self._engines: dict[str, list[Any]] = {k: [] for k in problem.of_kind}
+        #: By task, network and follower: what it is a fraction of, and the ns of a firing of that.
+        self._times: dict[str, list[tuple[Any, int]]] = {f.name: [] for f in problem.followers}
+        self._chosen = [self._choose_candidate(network) for network in problem.networks]
+        self._late: set[tuple[int, int]] = set()
+        for task in problem.tasks:
+            self._share(task)
+        self._limit_loads()
+        self._limit_engines()
+        if in_time:
+            self._limit_lengths()
 
-    def choose_candidates(self) -> list[list[Any]]:
-        """The fraction of each candidate of each network."""
-        chosen = []
-        for network in self._problem.networks:
-            period = self._problem.period[network.group]
-            fractions = [self._solver.NumVar(0, 1, "") for _ in network.candidates]
-            self._solver.Add(sum(fractions) == 1)
-            for fraction, candidate in zip(fractions, network.candidates, strict=True):
-                for stage in candidate.stages:
-                    self._loads[stage.kind].append((fraction, float(stage.work / period)))
-                    self._engines[stage.kind].append(fraction)
-            chosen.append(fractions)
-        return chosen
+    def _choose_candidate(self, network: DeadlineNetwork) -> list[Any]:
+        """The fraction of each candidate of a network."""
+        period = self._problem.period[network.group]
+        fractions = [self._solver.NumVar(0, 1, "") for _ in network.candidates]
+        self._solver.Add(sum(fractions) == 1)
+        for fraction, candidate in zip(fractions, network.candidates, strict=True):
+            for stage in candidate.stages:
+                self._loads[stage.kind].append((fraction, float(stage.work / period)))
+                self._engines[stage.kind].append(fraction)
+        latencies = (candidate.latency for candidate in network.candidates)
+        self._times[network.name] = list(zip(fractions, latencies, strict=True))
+        return fractions
 
-    def share_tasks(self) -> None:
-        """Each task in fractions on the kinds of processors that can run it."""
-        for task in self._problem.tasks:
-            period = self._problem.period[task.group]
-            kinds = {self._problem.kind[place] for place in self._problem.places(task)}
-            shares = {kind: self._solver.NumVar(0, 1, "") for kind in kinds}
-            self._solver.Add(sum(shares.values()) == 1)
-            for kind, share in shares.items():
-                self._loads[kind].append((share, float(task.work(kind) / period)))
+    def _share(self, task: DeadlineTask) -> None:
+        """A task in fractions on the kinds of processors that can run it."""
+        period = self._problem.period[task.group]
+        kinds = sorted({self._problem.kind[place] for place in self._problem.places(task)})
+        shares = {kind: self._solver.NumVar(0, 1, "") for kind in kinds}
+        self._solver.Add(sum(shares.values()) == 1)
+        for kind, share in shares.items():
+            self._loads[kind].append((share, float(task.work(kind) / period)))
+        self._times[task.name] = [(share, task.wcet_ns[kind]) for kind, share in shares.items()]
 
-    def limit_loads(self) -> None:
+    def _limit_loads(self) -> None:
         """The processors of a kind have `worst` of their time for all that is on them."""
         for kind, terms in self._loads.items():
             if terms:
@@ -83,21 +104,59 @@ class _LinearProgram:
                 load += float(sum(self._problem.served[p] for p in self._problem.of_kind[kind]))
                 self._solver.Add(load <= self._worst * len(self._problem.of_kind[kind]))
 
-    def limit_engines(self) -> None:
+    def _limit_engines(self) -> None:
         """The processors of a kind hold so many engines."""
         for kind, limit in _limits(self._problem).items():
             if self._engines[kind]:
                 self._solver.Add(sum(self._engines[kind]) <= limit)
 
-    def solved(self, chosen: list[list[Any]]) -> Relaxed | None:
+    def _limit_lengths(self) -> None:
+        """No row of tasks and networks takes longer than its deadline, which is the unit here."""
+        least = {name: min((ns for _, ns in own), default=0) for name, own in self._times.items()}
+        for group in self._problem.groups:
+            if group.due_ns is not None:
+                order = precedence(self._problem, group)
+                self._limit_rows(order, float(group.due_ns))
+                self._leave_out_late(order.through(least), least, group.due_ns)
+
+    def _limit_rows(self, order: Precedence, due: float) -> None:
+        end: dict[str, Any] = {}
+        for name, before in order.before.items():
+            time = sum(fraction * (ns / due) for fraction, ns in self._times[name])
+            end[name] = self._solver.NumVar(0, self._solver.infinity(), "")
+            self._solver.Add(end[name] >= time)
+            for other in before:
+                self._solver.Add(end[name] >= end[other] + time)
+            if name in order.ends:
+                self._solver.Add(end[name] <= 1 + LONGER)
+
+    def _leave_out_late(
+        self, rows: Mapping[str, int], least: Mapping[str, int], due: Fraction
+    ) -> None:
+        """No candidate that is late even if all else is as fast as it can be."""
+        for n, network in enumerate(self._problem.networks):
+            if network.name in rows:
+                others = rows[network.name] - least[network.name]
+                for c, candidate in enumerate(network.candidates):
+                    if others + candidate.latency > due:
+                        self._chosen[n][c].SetUb(0)
+                        self._late.add((n, c))
+
+    def solved(self) -> Relaxed | None:
         """The bound, and the reduced costs of the fractions of candidates."""
         self._solver.Minimize(self._worst)
         status = self._solver.Solve()
         if status == self._lp.Solver.INFEASIBLE:
             return None
         if status != self._lp.Solver.OPTIMAL:  # the solver gave up: nothing is known
-            return Relaxed(0.0, tuple((0.0,) * len(fractions) for fractions in chosen))
-        rises = tuple(tuple(max(0.0, f.reduced_cost()) for f in fractions) for fractions in chosen)
+            return Relaxed(0.0, tuple((0.0,) * len(own) for own in self._chosen))
+        rises = tuple(
+            tuple(
+                inf if (n, c) in self._late else max(0.0, fraction.reduced_cost())
+                for c, fraction in enumerate(own)
+            )
+            for n, own in enumerate(self._chosen)
+        )
         return Relaxed(max(0.0, self._worst.solution_value() - SAFETY), rises)
 
 

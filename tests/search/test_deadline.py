@@ -318,6 +318,60 @@ def test_the_optimum_is_that_of_brute_force(problem: JointProblem) -> None:
         assert found.verdict is None or not found.verdict.feasible
 
 
+def rows_of(problem: JointProblem, group: TaskGroup, assignment: Assignment) -> list[int]:
+    """The time of every row of tasks and networks from a first to a last one, found by walking."""
+    times = {}
+    for task, there in zip(problem.tasks, assignment.tasks, strict=True):
+        times[task.name] = task.wcet_ns[problem.kind[there]]
+    for network, c in zip(problem.networks, assignment.choice, strict=True):
+        times[network.name] = sum(sum(s.kernels) for s in network.candidates[c].stages)
+
+    def walked(name: str) -> list[int]:
+        after = [c.destination for c in group.channels if c.source == name]
+        return [times[name] + rest for other in after for rest in walked(other)] or [times[name]]
+
+    return [length for name in times if name.startswith(group.name) for length in walked(name)]
+
+
+@settings(max_examples=40)
+@given(problems(cores=1).filter(lambda p: len(p.tasks) <= 4), st.integers(4, 30))
+def test_a_bound_that_knows_deadlines_is_not_above_what_keeps_them(
+    problem: JointProblem, ms: int
+) -> None:
+    """Nor below the bound without them."""
+    groups = tuple(replace(g, deadline_ns=Fraction(ms * MS)) for g in problem.groups)
+    late = replace(problem, groups=groups)
+    every = everything(problem)
+    if len(every) > 1000:
+        return
+    relaxed, loads = relax(late), relax(problem)
+    if relaxed is None or loads is None:
+        return
+    assert relaxed.bound >= loads.bound - 1e-6
+    for found in every:
+        rows = [row for g in groups for row in rows_of(late, g, found)]
+        if max(rows) <= ms * MS and not crowded(late, found):
+            used = float(max(utilizations(late, found).values()))
+            assert relaxed.bound <= used + 1e-9
+            for rises, c in zip(relaxed.rises, found.choice, strict=True):
+                assert relaxed.bound + rises[c] <= used + 1e-6
+
+
+def test_a_bound_knows_that_a_slow_processor_is_too_late() -> None:
+    """A task takes 2 ms on the GPU and 10 ms on a CPU: only a deadline keeps it on the GPU."""
+    tasks = tuple(DeadlineTask(f"G.{n}", "G", {"cpu": 10 * MS, "gpu": 2 * MS}) for n in "ab")
+    group = TaskGroup("G", Fraction(100 * MS), None, 0, chain(["G.a", "G.b"]))
+    problem = JointProblem(board(cores=8), (group,), tasks, (), {})
+    bounds = []
+    for ms in (20, 12, 4, 3):
+        due = replace(group, deadline_ns=Fraction(ms * MS))
+        relaxed = relax(replace(problem, groups=(due,)))
+        assert relaxed is not None
+        bounds.append(relaxed.bound)
+    # Where nothing is in time, deadlines are left out.
+    assert bounds == pytest.approx([1 / 65, 0.02, 0.04, 1 / 65], abs=1e-4)
+
+
 class Quick:
     """A limit that flowc does not have: no app takes more than a part of its period."""
 
