@@ -154,8 +154,8 @@ class RunOptions:
     )
     quiet: bool = _option("no progress and no table", default=False)
     watchdog: float = _option(
-        "stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 ="
-        " never (default 60)",
+        "stop when a firing (not of a source that waits for data), a start or a close takes"
+        " longer than S seconds; 0 = never (default 60)",
         "S",
         default=60.0,
         parse=seconds,

@@ -168,6 +168,7 @@ def _app(app: App) -> Dict[str, Any]:
         "fps": _rate(app, seconds),
         "deadline_misses": app.misses,
         "overruns": app.overruns,
+        "not_begun": app.not_begun,
         "latency_ms": _latency(app.latencies, app.total_latency, complete, app.longest_latency),
         "histogram": histogram(app.latencies),
         "paths": [_path(path) for path in app.paths],
@@ -235,7 +236,7 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     found = []
     for name, app in document["apps"].items():
         if app["deadline_misses"]:
-            complete = app["frames"] - app["skipped"]
+            complete = app["frames"] - app["skipped"] + app["not_begun"]
             found.append("%s %d of %d" % (name, app["deadline_misses"], complete))
         for path in app["paths"]:
             if path["deadline_misses"]:

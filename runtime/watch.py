@@ -35,14 +35,26 @@ NO_LIFE = "no sign of life for %.0f s: %s is %s"
 PACE = 1.0
 
 
-def out_of_time(app: App, missed: int, frames: int) -> str:
+class _Pace:
+    """What was counted of an app when that was looked at, and whether the app was behind. Frames
+    that are overdue count as frames that are late."""
+
+    def __init__(self, app: App, behind: bool = False) -> None:
+        self.since, self.behind = time.monotonic(), behind
+        self.overdue = app.overdue(time.perf_counter_ns())
+        self.late, self.frames = app.late() + self.overdue, app.frames + self.overdue
+
+
+def out_of_time(app: App, missed: int, frames: int, waits: str) -> str:
     """What is said of an app that has missed so many deadlines, of frames and paths, in its last
-    frames."""
+    frames; with what workers wait for, where frames do not begin."""
     told = []
     if app.deadline is not None:
         told.append("deadline %s" % _in_ms(app.deadline))
     if app.latencies:
         told.append("last frame %s" % _in_ms(app.latencies[-1]))
+    if waits:
+        told.append("no frame begins: %s" % waits)
     numbers = " (%s)" % ", ".join(told) if told else ""
     return "%s missed %d deadlines in its last %d frames%s" % (app.name, missed, frames, numbers)
 
@@ -97,9 +109,8 @@ class Watch:
         self._drain_until: Optional[float] = None
         self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
-        #: Of each app: deadlines missed and frames so far, whether it was behind, and when that was
-        #: looked at.
-        self._pace: Dict[int, Tuple[int, int, bool, float]] = {}
+        #: Of each app, when its pace was looked at.
+        self._pace: Dict[int, _Pace] = {}
 
     def until_done(self) -> None:
         """Return when all workers are done, or the program had to be stopped."""
@@ -187,8 +198,8 @@ class Watch:
             self._since = now
             self._awake_since = time.perf_counter_ns()
             for app in self._run.running:
-                _, _, behind, _ = self._pace.get(id(app), (0, 0, False, now))
-                self._pace[id(app)] = (app.late(), app.frames, behind, now)
+                before = self._pace.get(id(app))
+                self._pace[id(app)] = _Pace(app, before is not None and before.behind)
         self._polled = now
 
     def _check_deadlock(self, alive: List[Worker]) -> None:
@@ -207,20 +218,25 @@ class Watch:
     def _check_pace(self) -> None:
         """Tell when an app with a period is no longer in time, and when it is again; looks once a
         second."""
-        now = time.monotonic()
         for app in self._run.running:
-            late, frames, behind, since = self._pace.setdefault(id(app), (0, 0, False, now))
-            if now - since < PACE or app.period is None or self._run.full_speed:
+            before = self._pace.get(id(app))
+            if before is None:
+                before = self._pace[id(app)] = _Pace(app)
+            looked = time.monotonic() - before.since < PACE
+            if looked or app.period is None or self._run.full_speed:
                 continue
-            missed, done = app.late() - late, app.frames - frames
-            if done and not behind and missed > done / 2:
-                self._run.speak(out_of_time(app, missed, done))
-                behind = True
-            elif done and behind and not missed:
+            seen = _Pace(app, before.behind)
+            missed, done = seen.late - before.late, seen.frames - before.frames
+            if done <= 0:
+                continue
+            if not before.behind and missed > done / 2:
+                waits = self._run.who_waits() if seen.overdue > before.overdue else ""
+                self._run.speak(out_of_time(app, missed, done, waits))
+                seen.behind = True
+            elif before.behind and not missed:
                 self._run.speak("%s is in time again" % app.name)
-                behind = False
-            if done:
-                self._pace[id(app)] = (app.late(), app.frames, behind, now)
+                seen.behind = False
+            self._pace[id(app)] = seen
 
     def _check_stuck(self, alive: List[Worker]) -> None:
         now = time.perf_counter_ns()
@@ -230,7 +246,7 @@ class Watch:
                 continue
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
-            if self._watchdog and seconds > self._watchdog and not task.is_source:
+            if self._watchdog and seconds > self._watchdog and not task.may_wait:
                 reason = "did not return for %.0f s (see --watchdog); %s" % (
                     seconds,
                     self._run.who_waits(),

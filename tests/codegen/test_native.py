@@ -369,6 +369,44 @@ def test_missed_deadlines_are_told_while_it_runs(faults: Path) -> None:
     assert status == 0 and re.search(told, said)
 
 
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_a_source_that_hangs_though_it_is_released_is_ended(
+    faults: Path, tmp_path: Path, program: str
+) -> None:
+    """Releases pass that nothing serves: they are late, and the watchdog ends it."""
+    command = [faults / program] if program == "main" else [sys.executable, faults / program]
+    report = tmp_path / "r.json"
+    words = ["--watchdog", "2", "--report", str(report)]
+    variables = {**os.environ, "WAITS": "3"}
+    done = subprocess.run(
+        [*command, *words], env=variables, capture_output=True, text=True, timeout=HANGS
+    )
+    assert done.returncode == 1
+    assert "no frame begins: core[0] is in A.count, firing 3" in done.stderr
+    assert "task A.count failed at firing 3: did not return for " in done.stderr
+    app = json.loads(report.read_text())["apps"]["A"]
+    assert app["frames"] == 3 and app["not_begun"] > 1000
+    assert app["deadline_misses"] == 3 + app["not_begun"] and app["overruns"] >= app["not_begun"]
+
+
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_releases_that_nothing_served_are_late_at_a_signal(faults: Path, program: str) -> None:
+    command = [faults / program] if program == "main" else [sys.executable, faults / program]
+    child = subprocess.Popen(
+        [*command, "--fail-on-miss", "--quiet"],
+        env={**os.environ, "WAITS": "3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    assert [next_line(child) for _ in range(3)] == [b"0\n", b"1\n", b"3\n"]
+    time.sleep(0.1)  # releases pass
+    child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    found = re.search(r"deadlines were missed: A (\d+) of (\d+)", said)
+    assert status == 143 and found is not None and int(found[1]) == int(found[2]) > 50
+
+
 def test_real_time_is_asked_of_the_system(faults: Path) -> None:
     child = start(faults, "--real-time", "--quiet", WAITS="3")
     assert next_line(child) == b"0\n"

@@ -177,7 +177,7 @@ class Watch
     int64_t handled = 0, seen = -1;
     ns moved = now(), polled = now(), awake_since = 0, drained = 0, next_log = 0, logged = 0;
     struct Pace {
-        int64_t late = 0, frames = 0, in_log = 0;
+        int64_t late = 0, frames = 0, overdue = 0, in_log = 0;
         ns since = now();
         bool behind = false;
     };
@@ -264,7 +264,7 @@ class Watch
                 continue;
             const Task &task = *Task::all[number - 1];
             const double seconds = since(std::max(line.since.load(), awake_since));
-            if (options.watchdog > 0 && seconds > options.watchdog && !task.source)
+            if (options.watchdog > 0 && seconds > options.watchdog && !task.may_wait())
                 run.fail({&task, firing,
                           format("did not return for %.0f s (see --watchdog); ", seconds) +
                               who_waits()});
@@ -275,7 +275,7 @@ class Watch
             }
         }
     }
-    static std::string out_of_time(const App &app, int64_t missed, int64_t frames)
+    static std::string out_of_time(const App &app, int64_t missed, int64_t frames, bool begins)
     {
         const Latencies &times = app.latencies;
         std::string told;
@@ -284,6 +284,8 @@ class Watch
         if (times.count)
             told += (told.empty() ? "last frame " : ", last frame ") +
                     in_ms(times.latest[(times.count - 1) % KEPT]);
+        if (!begins)
+            told += ", no frame begins: " + who_waits();
         return app.name +
                format(" missed %lld deadlines in its last %lld frames",
                       static_cast<long long>(missed), static_cast<long long>(frames)) +
@@ -296,15 +298,18 @@ class Watch
     void check_pace()
     {
         for (size_t i = 0; i < paces.size(); i++) {
-            const App &app = *App::all[i];
+            App &app = *App::all[i];
             Pace &pace = paces[i];
             if (since(pace.since) < PACE || !app.paced() || run.full_speed)
                 continue;
-            const int64_t missed = late(app) - pace.late, done = app.total() - pace.frames;
-            if (!done)
+            // frames that are overdue count as frames that are late
+            const int64_t overdue = app.overdue(now(), run.begin);
+            const int64_t missed = late(app) + overdue - pace.late,
+                          done = app.total() + overdue - pace.frames;
+            if (done <= 0)
                 continue;
             if (!pace.behind && 2 * missed > done) {
-                Run::complain(out_of_time(app, missed, done));
+                Run::complain(out_of_time(app, missed, done, overdue <= pace.overdue));
                 pace.behind = true;
             } else if (pace.behind && !missed) {
                 Run::complain(std::string(app.name) + " is in time again");
@@ -312,6 +317,7 @@ class Watch
             }
             pace.late += missed;
             pace.frames += done;
+            pace.overdue = overdue;
             pace.since = now();
         }
     }
@@ -358,6 +364,7 @@ public:
                     run.stop();
                     return abandon();
                 }
+                run.give_up();
                 run.draining = true;
                 for (App *app : App::all)
                     app->drain();

@@ -169,6 +169,7 @@ inline std::string app_json(const App &app)
            ", \"fps\": " + or_null(rate_of(app)) +
            ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
            ", \"overruns\": " + std::to_string(app.overruns.load()) +
+           ", \"not_begun\": " + std::to_string(app.not_begun) +
            ", \"latency_ms\": " + latency_json(app.latencies) +
            ", \"histogram\": " + histogram(app.latencies) + ", \"paths\": [" + paths + "]}";
 }
@@ -467,13 +468,13 @@ inline std::string table(const About &about)
 inline std::string missed_deadlines()
 {
     std::string found;
-    const auto add = [&](const std::string &name, const Latencies &of) {
+    const auto add = [&](const std::string &name, const Latencies &of, int64_t others = 0) {
         if (of.misses)
             found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
-                     std::to_string(of.count);
+                     std::to_string(of.count + others);
     };
     for (const App *app : App::all) {
-        add(app->name, app->latencies);
+        add(app->name, app->latencies, app->not_begun);
         for (const Path *path : app->paths)
             add(ends_of(*path), path->latencies);
     }
