@@ -429,10 +429,12 @@ task Other { in x: int32   c "tone.c:sink" }
 app Quick { period 50 us   deadline 50 us   source: Source   sink: Sink   source -> sink }
 app Slow { period 20 ms   deadline 10 ms   source: Source   sink: Sink   source -> sink }
 app Open { period 20 ms   source: Source   sink: Other   source -> sink }
-platform three { cpu core[3] }
-mapping on three { Quick.source -> core[0]  Quick.sink -> core[0]
+app Fixed { period 20 ms   source: Source   sink: Sink   source -> sink }
+platform four { cpu core[3]   cpu fixed scheduler fixed_priority }
+mapping on four {  Quick.source -> core[0]  Quick.sink -> core[0]
                    Slow.source -> core[1]  Slow.sink -> core[1]
-                   Open.source -> core[2]  Open.sink -> core[2] }
+                   Open.source -> core[2]  Open.sink -> core[2]
+                   Fixed.source -> fixed    Fixed.sink -> fixed }
 """
 RESERVED_C = """int source(void *s, int32_t *y, const source_params *p) { *y = 1; return 0; }
 int sink(void *s, const int32_t *x, const sink_params *p) { return 0; }
@@ -444,12 +446,12 @@ DEADLINE = 6 | os.SCHED_RESET_ON_FORK
 @pytest.fixture(scope="module")
 def reserving(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A worker that reserves, one that does so too often for Linux, which takes 100 us as the
-    shortest period, and one whose work the text does not bound."""
+    shortest period, one whose work the text does not bound, and one with a fixed priority."""
     folder = tmp_path_factory.mktemp("reserving")
     (folder / "a.flow").write_text(RESERVED)
     (folder / "tone.c").write_text(RESERVED_C)
     built = flowc.build(
-        folder / "a.flow", folder / "build", platform="three", native=True, measure=False
+        folder / "a.flow", folder / "build", platform="four", native=True, measure=False
     )
     return Path(built.directory)
 
@@ -459,7 +461,7 @@ def test_what_the_text_bounds_is_reserved(reserving: Path) -> None:
     workers = json.loads((reserving / "deployment.json").read_text())["processors"]
     wanted = {"work_ns": 15_000, "due_ns": 10_000_000, "period_ns": "20000000"}
     quick = {"work_ns": 15_000, "due_ns": 50_000, "period_ns": "50000"}
-    assert [worker.get("reservation") for worker in workers] == [quick, wanted, None]
+    assert [worker.get("reservation") for worker in workers] == [quick, wanted, None, None]
     text = (reserving / "main.cpp").read_text()
     assert "{flow::Scheduling::ORDINARY, 1, 0, 15000, {20000000, 1}, 10000000}" in text
     assert "{flow::Scheduling::ORDINARY, 2, 0}" in text
@@ -474,6 +476,8 @@ def test_reservations_are_asked_of_the_system(reserving: Path) -> None:
     status, _, said = ended(child)
     assert status == 143
     assert "reservations are not in force ([Errno " in said  # of the quick one
+    assert "--reserve: fixed: nothing, the platform has fixed priorities\n" in said
+    assert "--reserve: core[2]: nothing, the text does not bound this work\n" in said
     refused = "Operation not permitted" in said
     assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO, DEADLINE}, said
 

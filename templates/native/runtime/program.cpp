@@ -78,6 +78,25 @@ bool reserve(const Scheduling &wanted)
     return false;
 }
 
+// With --reserve: which threads of apps with a period reserve nothing, and why.
+void tell_unreserved()
+{
+    std::string fixed, unbounded;
+    for (const Worker *worker : run.workers) {
+        const Scheduling &wanted = worker->scheduling;
+        const std::string name = worker->processor;
+        std::string &names = wanted.kind == Scheduling::FIXED ? fixed : unbounded;
+        const bool none = wanted.kind == Scheduling::FIXED ||
+                          (wanted.kind == Scheduling::ORDINARY && wanted.budget == 0);
+        if (none && (", " + names + ",").find(", " + name + ",") == std::string::npos)
+            names += (names.empty() ? "" : ", ") + name;
+    }
+    if (!fixed.empty())
+        run.say("--reserve: " + fixed + ": nothing, the platform has fixed priorities");
+    if (!unbounded.empty())
+        run.say("--reserve: " + unbounded + ": nothing, the text does not bound this work");
+}
+
 void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
@@ -460,6 +479,8 @@ public:
     {
         if (run.real_time)
             lock_memory();
+        if (run.reserve)
+            tell_unreserved();
         if (opened() && (run.cells->enter(RUNNING), true)) {
             if (start_workers()) {
                 while (!run.gone && !run.stopping)
