@@ -224,6 +224,11 @@ class Path:
         self.count = self.total = self.longest = self.misses = 0
         self.latencies: Deque[int] = deque(maxlen=100_000)
 
+    def named(self) -> str:
+        """Its kind, where it is none of one app, and its ends."""
+        kind = "" if self.kind == "path" else "%s " % self.kind
+        return "%s%s -> %s" % (kind, self.source.name, self.sink.name.partition(".")[2])
+
     def ended(self, firing: int, time_ns: int) -> None:
         """A firing of the sink is over."""
         number = self.number(firing)

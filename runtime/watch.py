@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from .failures import Failure
 from .steady import join
@@ -16,7 +16,7 @@ from .system import is_stopped
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from .graph import App
+    from .graph import App, Path
     from .run import Run
 
 #: Seconds without any progress, with every worker waiting for another, that count as a deadlock.
@@ -42,21 +42,30 @@ class _Pace:
     def __init__(self, app: App, behind: bool = False) -> None:
         self.since, self.behind = time.monotonic(), behind
         self.overdue = app.overdue(time.perf_counter_ns())
-        self.late, self.frames = app.late() + self.overdue, app.frames + self.overdue
+        self.frames = app.frames + self.overdue
+        #: Deadlines missed: of frames, and of each path.
+        self.misses = [app.misses + self.overdue, *(path.misses for path in app.paths)]
 
 
-def out_of_time(app: App, missed: int, frames: int, waits: str) -> str:
-    """What is said of an app that has missed so many deadlines, of frames and paths, in its last
-    frames; with what workers wait for, where frames do not begin."""
+def out_of_time(app: App, misses: Sequence[int], frames: int, waits: str) -> str:
+    """What is said of an app that has missed so many deadlines, of frames and of each path, in its
+    last frames; with what workers wait for, where frames do not begin."""
     told = []
-    if app.deadline is not None:
-        told.append("deadline %s" % _in_ms(app.deadline))
-    if app.latencies:
-        told.append("last frame %s" % _in_ms(app.latencies[-1]))
+    of_frames, *of_paths = misses
+    if of_frames:
+        told.append(_out_of_time("", "last frame", app))
+    for path, missed in zip(app.paths, of_paths):
+        if missed:
+            told.append(_out_of_time("%s: " % path.named(), "last", path))
     if waits:
         told.append("no frame begins: %s" % waits)
-    numbers = " (%s)" % ", ".join(told) if told else ""
-    return "%s missed %d deadlines in its last %d frames%s" % (app.name, missed, frames, numbers)
+    numbers = app.name, sum(misses), frames, "; ".join(told)
+    return "%s missed %d deadlines in its last %d frames (%s)" % numbers
+
+
+def _out_of_time(name: str, last: str, late: Union[App, Path]) -> str:
+    told = name + "deadline %s" % _in_ms(late.deadline or 0)
+    return told + (", %s %s" % (last, _in_ms(late.latencies[-1])) if late.latencies else "")
 
 
 def _in_ms(ns: Union[int, Fraction]) -> str:
@@ -226,12 +235,13 @@ class Watch:
             if looked or app.period is None or self._run.full_speed:
                 continue
             seen = _Pace(app, before.behind)
-            missed, done = seen.late - before.late, seen.frames - before.frames
+            misses = [now - then for now, then in zip(seen.misses, before.misses)]
+            missed, done = sum(misses), seen.frames - before.frames
             if done <= 0:
                 continue
             if not before.behind and missed > done / 2:
                 waits = self._run.who_waits() if seen.overdue > before.overdue else ""
-                self._run.speak(out_of_time(app, missed, done, waits))
+                self._run.speak(out_of_time(app, misses, done, waits))
                 seen.behind = True
             elif before.behind and not missed:
                 self._run.speak("%s is in time again" % app.name)

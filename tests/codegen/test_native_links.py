@@ -112,6 +112,21 @@ def test_ages_and_reactions_know_when_data_came(links: Path, tmp_path: Path) -> 
     assert reaction["latency_ms"]["p50"] >= 25
 
 
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_an_app_is_told_which_of_its_deadlines_it_misses(links: Path, program: str) -> None:
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    variables = {**os.environ, "LEFT": "T30L60"}
+    done = subprocess.run(
+        [*command, "--quiet"], env=variables, capture_output=True, text=True, timeout=HANGS
+    )
+    told = re.search(r"Plan missed \d+ deadlines in its last \d+ frames \((.*)\)\n", done.stderr)
+    assert told is not None, done.stderr
+    *others, last = told[1].split("; ")
+    assert re.fullmatch(r"age Left\.cam -> show: deadline \S+ ms, last [\d.]+ ms", last)
+    # on a busy machine its frames are late, too
+    assert [other.partition(",")[0] for other in others] in ([], ["deadline 5 ms"])
+
+
 def test_its_report_is_that_of_the_program_in_python(links: Path, tmp_path: Path) -> None:
     document, _ = reported(links, tmp_path / "r.json")
     command = [sys.executable, links / "main.py", "--report", tmp_path / "p.json", "--quiet"]

@@ -196,7 +196,8 @@ class Watch
     int64_t handled = 0, seen = -1;
     ns moved = now(), polled = now(), awake_since = 0, drained = 0, next_log = 0, logged = 0;
     struct Pace {
-        int64_t late = 0, frames = 0, overdue = 0, in_log = 0;
+        int64_t frames = 0, overdue = 0, in_log = 0;
+        std::vector<int64_t> misses;  // of deadlines: of frames, and of each path
         ns since = now();
         bool behind = false;
     };
@@ -207,11 +208,12 @@ class Watch
     static double since(ns time) { return double(now() - time) / 1e9; }
     // Where there are states, those of the other ones have nothing to do.
     static bool works(const Worker &worker) { return worker.alive && !worker.parked; }
-    static int64_t late(const App &app)
+    // Frames that are overdue count as frames that are late.
+    static std::vector<int64_t> misses_of(const App &app, int64_t overdue)
     {
-        int64_t misses = app.latencies.misses;
+        std::vector<int64_t> misses{app.latencies.misses + overdue};
         for (const Path *path : app.paths)
-            misses += path->latencies.misses;
+            misses.push_back(path->latencies.misses);
         return misses;
     }
     // Only sources are left that wait for their data: what they wait for begins no frame any more.
@@ -294,21 +296,29 @@ class Watch
             }
         }
     }
-    static std::string out_of_time(const App &app, int64_t missed, int64_t frames, bool begins)
+    static std::string out_of_time(const App &app, const std::vector<int64_t> &misses,
+                                   int64_t frames, bool begins)
     {
-        const Latencies &times = app.latencies;
         std::string told;
-        if (times.deadline >= 0)
-            told = "deadline " + in_ms(times.deadline);
-        if (times.count)
-            told += (told.empty() ? "last frame " : ", last frame ") +
-                    in_ms(times.latest[(times.count - 1) % KEPT]);
+        const auto tell = [&](const std::string &name, const char *last, const Latencies &of) {
+            told += (told.empty() ? "" : "; ") + name + "deadline " + in_ms(of.deadline);
+            if (of.count)
+                told += std::string(", ") + last + " " + in_ms(of.latest[(of.count - 1) % KEPT]);
+        };
+        int64_t missed = misses[0];
+        if (missed)
+            tell("", "last frame", app.latencies);
+        for (size_t i = 1; i < misses.size(); i++) {
+            missed += misses[i];
+            if (misses[i])
+                tell(ends_of(*app.paths[i - 1]) + ": ", "last", app.paths[i - 1]->latencies);
+        }
         if (!begins)
-            told += ", no frame begins: " + who_waits();
+            told += (told.empty() ? "" : "; ") + ("no frame begins: " + who_waits());
         return app.name +
                format(" missed %lld deadlines in its last %lld frames",
                       static_cast<long long>(missed), static_cast<long long>(frames)) +
-               (told.empty() ? "" : " (" + told + ")");
+               " (" + told + ")";
     }
     static std::string in_ms(ns time)
     {
@@ -321,20 +331,23 @@ class Watch
             Pace &pace = paces[i];
             if (since(pace.since) < PACE || !app.paced() || run.full_speed)
                 continue;
-            // frames that are overdue count as frames that are late
-            const int64_t overdue = app.overdue(now(), run.begin);
-            const int64_t missed = late(app) + overdue - pace.late,
+            const int64_t overdue = app.overdue(now(), run.begin),
                           done = app.total() + overdue - pace.frames;
             if (done <= 0)
                 continue;
+            const std::vector<int64_t> counted = misses_of(app, overdue);
+            std::vector<int64_t> misses = counted;
+            int64_t missed = 0;
+            for (size_t k = 0; k < misses.size(); k++)
+                missed += misses[k] -= k < pace.misses.size() ? pace.misses[k] : 0;
             if (!pace.behind && 2 * missed > done) {
-                Run::complain(out_of_time(app, missed, done, overdue <= pace.overdue));
+                Run::complain(out_of_time(app, misses, done, overdue <= pace.overdue));
                 pace.behind = true;
             } else if (pace.behind && !missed) {
                 Run::complain(std::string(app.name) + " is in time again");
                 pace.behind = false;
             }
-            pace.late += missed;
+            pace.misses = counted;
             pace.frames += done;
             pace.overdue = overdue;
             pace.since = now();
