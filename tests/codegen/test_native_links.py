@@ -155,6 +155,21 @@ def test_a_limit_on_frames_holds_for_each_app(links: Path, tmp_path: Path) -> No
     assert 10 >= frames["Right"] > 0 and 10 >= frames["Log"] > 0
 
 
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_what_is_left_of_an_app_behind_its_limit_has_no_age(
+    links: Path, tmp_path: Path, program: str
+) -> None:
+    """Left makes all of its frames at once, and then Plan looks at the last one for a second."""
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    words = ["--frames", "200", "--quiet", "--report", str(tmp_path / "r.json")]
+    variables = {**os.environ, "LEFT": "T0L1000", "RIGHT": "T0L1000"}
+    subprocess.run([*command, *words], env=variables, check=True, timeout=HANGS)
+    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
+    age, _ = apps["Plan"]["paths"]
+    assert apps["Plan"]["frames"] == apps["Left"]["frames"] == 200
+    assert age["firings"] < 150
+
+
 def test_an_app_keeps_to_its_share(links: Path, tmp_path: Path) -> None:
     """It computes for 20 ms and more, and gets 2 of every 10."""
     document, out = reported(links, tmp_path / "r.json", SHARE="L40")
