@@ -3,6 +3,7 @@ hangs."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -31,6 +32,8 @@ ASLEEP = 1.0
 #: Seconds between two words about a task that does not come back from its start, and the words.
 STARTS = 5.0
 NO_LIFE = "no sign of life for %.0f s: %s is %s"
+#: Seconds between two looks at the workers.
+LOOK = 0.05
 #: Seconds over which it is judged whether an app keeps its pace.
 PACE = 1.0
 
@@ -108,8 +111,9 @@ class Watch:
         watchdog: float,
         drain: float,
         progress: Optional[Callable[[Run], None]],
+        seconds: Optional[float] = None,
     ) -> None:
-        self._run, self._watchdog = run, watchdog
+        self._run, self._watchdog, self._seconds = run, watchdog, seconds
         self._drain, self._progress = drain, progress
         self._seen = -1
         self._since = time.monotonic()
@@ -129,14 +133,17 @@ class Watch:
             alive = [w for w in run.workers if w.is_alive()]
             if not alive:
                 return
-            join(alive[0], 0.05)
+            join(alive[0], min(LOOK, max(0.001, self._left())))
             run.cells.beat()
             self._follow_the_supervisor()
             self._notice_sleep()
             if run.stopping:
                 return self._abandon()
-            if self._drain_until is not None and self._only_sources_wait(alive):
+            if self._drained and self._only_sources_wait(alive):
                 return self._abandon()
+            if self._left() <= 0:
+                run.drain()
+                self._drained = time.perf_counter_ns()
             if run.interrupts > handled:
                 handled = run.interrupts
                 if handled > 1:
@@ -154,6 +161,12 @@ class Watch:
             self._check_stuck(alive)
             if self._progress is not None:
                 self._progress(run)
+
+    def _left(self) -> float:
+        """Seconds for which it shall begin frames."""
+        if self._seconds is None or self._drained:
+            return math.inf
+        return self._seconds - (time.perf_counter_ns() - self._run.begin) / 1e9
 
     def _only_sources_wait(self, alive: List[Worker]) -> bool:
         """Are only sources left that wait for their data? What they wait for begins no frame any

@@ -156,6 +156,19 @@ def test_a_limit_on_frames_holds_for_each_app(links: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("program", ["main", "main.py"])
+def test_a_limit_on_seconds_ends_all_apps(links: Path, tmp_path: Path, program: str) -> None:
+    """Also one whose source waits for data."""
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    words = ["--seconds", "0.4", "--quiet", "--report", str(tmp_path / "r.json")]
+    variables = {**os.environ, "LEFT": "L1000000", "RIGHT": "W3", "SHARE": "L1000000"}
+    subprocess.run([*command, *words], env=variables, check=True, timeout=HANGS)
+    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
+    assert apps["Right"]["frames"] == 3
+    released = apps["Plan"]["frames"] + apps["Plan"]["not_begun"]
+    assert released >= 80 and apps["Left"]["frames"] > 0
+
+
+@pytest.mark.parametrize("program", ["main", "main.py"])
 def test_what_is_left_of_an_app_behind_its_limit_has_no_age(
     links: Path, tmp_path: Path, program: str
 ) -> None:

@@ -16,7 +16,7 @@ struct Options {
     std::vector<std::string> settings;
     std::string trace, trace_frames, report;
     std::string start, events, control, replay;  // of programs with states
-    double watchdog = 60;
+    double watchdog = 60, seconds = -1;  // -1: as long as it takes
 };
 
 inline const char *kind_name(Setting::Kind kind)
@@ -142,7 +142,8 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known, cons
 }
 
 inline const char *const USAGE =
-    "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
+    "usage: main [-h] [--frames N] [--seconds S] [--full-speed] [--fail-on-miss]\n"
+    "            [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
     "            [--strict] [--real-time] [--reserve] [--start STATE] [--events FILE]\n"
     "            [--control PATH] [--replay FILE]\n";
@@ -150,6 +151,7 @@ inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
     "  --frames N            stop after N iterations of each app\n"
+    "  --seconds S           begin no frames after S seconds, and finish those that have begun\n"
     "  --full-speed          ignore periods: run as fast as data allows\n"
     "  --fail-on-miss        exit with status 1 if a deadline was missed\n"
     "  --set APP.TASK.NAME=VALUE\n"
@@ -224,7 +226,10 @@ inline Options parsed(int count, char **words)
                                   : is("--control")      ? &options.control
                                   : is("--replay")       ? &options.replay
                                                          : nullptr;
-        if (!text && !is("--frames") && !is("--set") && !is("--watchdog"))
+        double *const seconds = is("--watchdog")  ? &options.watchdog
+                                : is("--seconds") ? &options.seconds
+                                                  : nullptr;
+        if (!text && !seconds && !is("--frames") && !is("--set"))
             refuse("unrecognized arguments: " + word);
         if (!has_value) {
             if (i + 1 == count)
@@ -235,15 +240,15 @@ inline Options parsed(int count, char **words)
             options.settings.push_back(value);
         else if (text)
             *text = value;
-        else if (is("--frames")) {
+        else if (!seconds) {
             options.frames = count_of(value);
             if (options.frames < 0)
                 refuse("argument --frames: must be a number, 0 or more");
         } else {
             char *end = nullptr;
-            options.watchdog = strtod(value.c_str(), &end);
-            if (value.empty() || *end || !std::isfinite(options.watchdog) || options.watchdog < 0)
-                refuse("argument --watchdog: must be a number of seconds, 0 or more");
+            *seconds = strtod(value.c_str(), &end);
+            if (value.empty() || *end || !std::isfinite(*seconds) || *seconds < 0)
+                refuse("argument " + word + ": must be a number of seconds, 0 or more");
         }
     }
     return options;

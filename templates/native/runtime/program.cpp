@@ -194,7 +194,7 @@ class Watch
     const Options &options;
     Interrupts &interrupts;
     int64_t handled = 0, seen = -1;
-    ns moved = now(), polled = now(), awake_since = 0, drained = 0, next_log = 0, logged = 0;
+    ns moved = now(), polled = now(), awake_since = 0, drained = 0, ends = 0, next_log = 0, logged = 0;
     struct Pace {
         int64_t frames = 0, overdue = 0, in_log = 0;
         std::vector<int64_t> misses;  // of deadlines: of frames, and of each path
@@ -215,6 +215,16 @@ class Watch
         for (const Path *path : app.paths)
             misses.push_back(path->latencies.misses);
         return misses;
+    }
+    // Frames that have begun are finished, and no others begin.
+    void drain()
+    {
+        run.give_up();
+        run.draining = true;
+        for (App *app : App::all)
+            app->drain();
+        Run::stir();
+        drained = now();
     }
     // Only sources are left that wait for their data: what they wait for begins no frame any more.
     bool only_sources_wait()
@@ -396,14 +406,12 @@ public:
                     run.stop();
                     return abandon();
                 }
-                run.give_up();
-                run.draining = true;
-                for (App *app : App::all)
-                    app->drain();
-                Run::stir();
-                drained = now();
+                drain();
+                ends = now();
             }
-            if (drained && since(drained) > DRAIN) {
+            if (!drained && options.seconds >= 0 && since(run.begin) >= options.seconds)
+                drain();
+            if (ends && since(ends) > DRAIN) {
                 const std::string waits = who_waits();
                 run.stop();
                 run.say("frames in flight did not end; " + waits);
