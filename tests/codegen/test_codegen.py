@@ -16,6 +16,7 @@ import pytest
 from flowc.codegen import compiler as codegen_compiler
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
+from flowc.driver.build.headers import headers_of
 from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
 from hypothesis import given
@@ -413,6 +414,17 @@ def test_deployment_is_data(write: Write, tmp_path: Path) -> None:
     assert {c["name"]: (c["capacity"], c["delay"]) for c in document["apps"][0]["channels"]}[
         "A.x.c->A.x.old"
     ] == (2, 1)
+
+
+def test_a_header_takes_no_name_that_the_ports_do_not_need(tmp_path: Path) -> None:
+    """`I` is the imaginary unit where ports are complex, and any name elsewhere."""
+    text = 'task A { out x: %s   state sum: float32   c "a.c:a" }\napp P { a: A }\n'
+    (tmp_path / "a.c").write_text("")
+    for type_, has in (("float32", False), ("complex64", True)):
+        flow = tmp_path / f"{type_}.flow"
+        flow.write_text(text % type_)
+        (content,) = headers_of(flow).values()
+        assert ("#include <complex.h>" in content) == has
 
 
 def test_a_compiler_that_never_ends_is_given_up(
