@@ -6,7 +6,7 @@ In: tasks, and the name of their source. Out: the header beside it, and the call
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.application import Task
@@ -47,6 +47,18 @@ def compile_command(source: str) -> list[str]:
 def is_cpp(source: str) -> bool:
     """Is it C++, by its name?"""
     return source.endswith((".cpp", ".cc", ".cxx"))
+
+
+def failing(said: str, symbols: Sequence[str]) -> str:
+    """The function, of those with these symbols, that a compiler names with its first error; the
+    first one where it names none."""
+    before, _, error = said.partition(": error: ")
+    inside = re.findall(r": (?:In function|At top level)(.*)", before)
+    for text in (*inside[-1:], error.partition("\n")[0]):
+        for symbol in symbols:
+            if re.search(rf"\b{symbol}(_init|_exit|_error)?\b", text, re.ASCII):
+                return symbol
+    return symbols[0]
 
 
 def shell_word(word: str) -> str:

@@ -22,7 +22,7 @@ from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_version
 from .compiler import absent, absent_tools, failure_of
 from .emit import digest
-from .in_c import FIRINGS, compile_command, is_cpp
+from .in_c import FIRINGS, compile_command, failing, is_cpp
 from .kept import Object, keep, put_kept
 from .sources import CTask, Plan
 
@@ -243,6 +243,9 @@ def _compile(
         if said is not None:
             file = code.file if source != FIRINGS else source
             said = said.strip().replace(source, file)
+            if source != FIRINGS:
+                of = {task.code.symbol: task.code for task in c_tasks[source]}
+                code = of[failing(said, tuple(of))]
             message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
             if source == FIRINGS:

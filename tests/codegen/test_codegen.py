@@ -427,6 +427,20 @@ def test_a_header_takes_no_name_that_the_ports_do_not_need(tmp_path: Path) -> No
         assert ("#include <complex.h>" in content) == has
 
 
+def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> None:
+    """Not the first one of its file."""
+    flow = write(
+        'task A { out x: int32   c "a.c:a" }\ntask B { in x: int32   c "a.c:b" }\n'
+        "app P { a: A   b: B   a -> b }\n",
+        a_c="int a(void *s, int32_t *x, const void *p) { return 0; }\n"
+        "int b(void *s, const int32_t *x, const void *p) { return a(s, x.y, p); }\n",
+    )
+    with pytest.raises(Errors) as raised:
+        flowc.build(flow, tmp_path / "out", measure=False)
+    (fault,) = raised.value.diagnostics
+    assert fault.code == "F306" and fault.span is not None and fault.span.line == 2
+
+
 def test_a_compiler_that_never_ends_is_given_up(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
