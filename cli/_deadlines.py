@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.digits import decimals
+
 if TYPE_CHECKING:
     from ..driver.solve.deadlines import Joint
     from ..driver.solve.state_map import States
@@ -166,7 +168,7 @@ def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]
 
 
 def _ms(ns: int | None) -> str:
-    return "-" if ns is None else f"{ns / 1e6:.2f}"
+    return "-" if ns is None else decimals(ns / 1e6, 2)
 
 
 def _some(names: list[str], most: int = 4) -> str:

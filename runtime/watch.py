@@ -11,6 +11,7 @@ import time
 from fractions import Fraction
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
+from . import digits
 from .failures import Failure
 from .steady import join
 from .system import is_stopped
@@ -72,7 +73,7 @@ def _out_of_time(name: str, last: str, late: Union[App, Path]) -> str:
 
 
 def _in_ms(ns: Union[int, Fraction]) -> str:
-    return "%g ms" % round(float(ns) / 1e6, 3)
+    return "%s ms" % digits.plain(float(ns) / 1e6)
 
 
 class Starting:
@@ -270,8 +271,8 @@ class Watch:
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
             if self._watchdog and seconds > self._watchdog and not task.may_wait:
-                reason = "did not return for %.0f s (see --watchdog); %s" % (
-                    seconds,
+                reason = "did not return for %s s (see --watchdog); %s" % (
+                    digits.seconds(seconds),
                     self._run.who_waits(),
                 )
                 device = self._run.device

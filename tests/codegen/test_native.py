@@ -365,7 +365,7 @@ def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
 
 def test_missed_deadlines_are_told_while_it_runs(faults: Path) -> None:
     status, _, said = run(faults, "--frames", "1500")
-    told = r"flowc: A missed \d+ deadlines in its last \d+ frames \(deadline 0.001 ms, last frame [\d.]+ ms\)\n"
+    told = r"flowc: A missed \d+ deadlines in its last \d+ frames \(deadline 0\.001 ms, last frame [\d.]+ ms\)\n"
     assert status == 0 and re.search(told, said)
 
 
@@ -382,6 +382,8 @@ def test_a_source_that_hangs_though_it_is_released_is_ended(
         [*command, *words], env=variables, capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 1
+    # three firings in two seconds, which are a share all the same
+    assert re.search(r"^A\.count .* 0\.0\d+ %$", done.stdout, re.MULTILINE)
     assert "no frame begins: core[0] is in A.count, firing 3" in done.stderr
     assert "task A.count failed at firing 3: did not return for " in done.stderr
     app = json.loads(report.read_text())["apps"]["A"]

@@ -297,8 +297,8 @@ class Watch
             const double seconds = since(std::max(line.since.load(), awake_since));
             if (options.watchdog > 0 && seconds > options.watchdog && !task.may_wait())
                 run.fail({&task, firing,
-                          format("did not return for %.0f s (see --watchdog); ", seconds) +
-                              who_waits()});
+                          "did not return for " + flow::seconds(seconds) +
+                              " s (see --watchdog); " + who_waits()});
             else if (seconds > (warned[i].first == firing ? warned[i].second : 10.0)) {
                 warned[i] = {firing, 2 * seconds};
                 run.say(std::string(task.name) + format(" has been in firing %lld for %.0f s",
@@ -332,7 +332,7 @@ class Watch
     }
     static std::string in_ms(ns time)
     {
-        return format("%g ms", std::round(double(time) / 1e3) / 1e3);
+        return plain(double(time) / 1e6) + " ms";
     }
     void check_pace()
     {

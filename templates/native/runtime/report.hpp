@@ -190,7 +190,7 @@ inline std::string task_json(const Task &task, double seconds)
     return "{\"processor\": " + json(task.processor) +
            ", \"firings\": " + std::to_string(done.fired) + ", \"mean_us\": " + mean +
            ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
-           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 4) +
+           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 6) +
            ", \"failed\": " + std::to_string(task.failed) +
            ", \"skipped\": " + std::to_string(done.skipped) +
            (engine.empty() ? "" : ", \"engine\": " + json(engine)) + "}";
@@ -322,7 +322,7 @@ inline std::string report(const About &about, int status)
     for (const App *app : App::all)
         apps.add(app->name, app_json(*app));
     for (const char *lane : about.processors)
-        processors.add(lane, "{\"utilization\": " + number(utilization(lane), 4) + "}");
+        processors.add(lane, "{\"utilization\": " + number(utilization(lane), 6) + "}");
     for (const Task *task : Task::all)
         tasks.add(task->name, task_json(*task, seconds));
     for (const auto &[name, capacity, most] : filled(about))
@@ -420,7 +420,7 @@ inline std::string table(const About &about)
         const double share = double(done.busy) / 1e9 / std::max(run.seconds, 1e-9);
         tasks.push_back({task->name, task->processor, std::to_string(done.fired),
                          done.fired ? number(mean_us(done)) : "-",
-                         number(double(done.longest) / 1e3), number(100 * share, 1) + " %"});
+                         number(double(done.longest) / 1e3), decimals(100 * share, 1) + " %"});
         if (task->failed || done.skipped)
             lost.push_back(
                 {task->name, std::to_string(task->failed), std::to_string(done.skipped)});
@@ -429,7 +429,7 @@ inline std::string table(const About &about)
     }
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
-        processors.push_back({lane, number(100 * utilization(lane), 1) + " %"});
+        processors.push_back({lane, decimals(100 * utilization(lane), 1) + " %"});
     Rows dropped{{"tokens", "written", "dropped"}};
     for (const Dropped &place : droppers())
         dropped.push_back({place.name, std::to_string(place.box->written),
