@@ -341,6 +341,10 @@ def test_a_rebuild_replaces_its_own_files_only(write: Write, tmp_path: Path) -> 
     store_profile(flow)
     assert flowc.build(flow, out).fresh
     assert (out / "tests" / "test_b.py").is_file() and not (out / "tests" / "test_a.py").exists()
+    files = [str(out / name) for name in ("report.json", "trace.json")]
+    done = run(out, "--frames", "2", "--report", files[0], "--trace", files[1])
+    assert done.returncode == 0, done.stderr
+    assert not flowc.build(flow, out).fresh and all(Path(file).is_file() for file in files)
     (out / "notes.txt").write_text("mine")
     with pytest.raises(Errors) as raised:
         flowc.build(flow, out)
