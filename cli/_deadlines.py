@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.digits import decimals
+
 if TYPE_CHECKING:
     from ..driver.solve.deadlines import Joint
     from ..driver.solve.state_map import States
@@ -88,7 +90,7 @@ def _seen(bound: GroupBound | PathBound, count: int) -> list[str]:
 
 def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
     for group in groups:
-        word = "schedulable" if group.schedulable else "too late"
+        word = _verdict(group)
         suppositions = {"estimates": group.conditional, "niceness": group.niceness}
         supposed = " and ".join(name for name, needed in suppositions.items() if needed)
         if supposed:
@@ -99,6 +101,16 @@ def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
         if ran:
             row += _seen(group, group.frames)
         yield row
+
+
+def _verdict(group: GroupBound) -> str:
+    """Whether an app is in time, or what of it is late: itself, or only its paths."""
+    if group.schedulable:
+        return "schedulable"
+    due, response = group.deadline_ns, group.response_ns
+    in_time = due is None or (response is not None and response <= due)
+    late = dict.fromkeys(p.kind for p in group.paths if p.deadline_ns is not None and not p.met)
+    return f"{' and '.join(late)} too late" if in_time and late else "too late"
 
 
 def _background(joint: Joint) -> str:
@@ -156,7 +168,7 @@ def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]
 
 
 def _ms(ns: int | None) -> str:
-    return "-" if ns is None else f"{ns / 1e6:.2f}"
+    return "-" if ns is None else decimals(ns / 1e6, 2)
 
 
 def _some(names: list[str], most: int = 4) -> str:

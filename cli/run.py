@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..runtime.digits import decimals
 from ..runtime.options import Mistake, RunOptions, flag, mistake
 from ._boards import Machines
 from ._common import Json, Text, say, show_built
@@ -197,7 +198,7 @@ def _table_of_bounds(bounded: Iterable[Bounded]) -> str:
     rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
     for b in bounded:
         times = (b.bound_ns, b.longest_ns, b.deadline_ns)
-        rows.append([b.name, *("-" if ns is None else f"{ns / 1e6:.2f}" for ns in times)])
+        rows.append([b.name, *("-" if ns is None else decimals(ns / 1e6, 2) for ns in times)])
     return columns(rows)
 
 

@@ -6,11 +6,11 @@ In: tasks, and the name of their source. Out: the header beside it, and the call
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.application import Task
-from ..model.types import DTYPES
+from ..model.types import DTYPES, TensorType
 from .kinds.c import parameter_type
 from .printing import printing
 
@@ -49,6 +49,18 @@ def is_cpp(source: str) -> bool:
     return source.endswith((".cpp", ".cc", ".cxx"))
 
 
+def failing(said: str, symbols: Sequence[str]) -> str:
+    """The function, of those with these symbols, that a compiler names with its first error; the
+    first one where it names none."""
+    before, _, error = said.partition(": error: ")
+    inside = re.findall(r": (?:In function|At top level)(.*)", before)
+    for text in (*inside[-1:], error.partition("\n")[0]):
+        for symbol in symbols:
+            if re.search(rf"\b{symbol}(_init|_exit|_error)?\b", text, re.ASCII):
+                return symbol
+    return symbols[0]
+
+
 def shell_word(word: str) -> str:
     """A word of a command in a script; `$` starts a variable."""
     if word.startswith("$") or re.fullmatch(r"[\w./=+,-]+", word, re.ASCII):
@@ -70,7 +82,20 @@ def header(file: str, tasks: Iterable[Task], jinja: Environment | None = None) -
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
     template = (jinja or printing()).get_template("c/task.h.j2")
     found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]
-    return template.render(file=file, guard=guard, end=hex(END), tasks=found)
+    # <complex.h> takes the name `I`
+    is_complex = any(
+        t.dtype.startswith("complex") for task, _ in unique.values() for t in _types(task)
+    )
+    return template.render(file=file, guard=guard, end=hex(END), tasks=found, complex=is_complex)
+
+
+def _types(task: Task) -> Iterator[TensorType]:
+    """The types of all that the code of a task is given."""
+    for port in (*task.inputs, *task.outputs):
+        if port.type is not None:
+            yield port.type
+    for field in task.state:
+        yield field.type
 
 
 def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -22,12 +23,16 @@ from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_version
 from .compiler import absent, absent_tools, failure_of
 from .emit import digest
-from .in_c import FIRINGS, compile_command, is_cpp
+from .in_c import FIRINGS, compile_command, failing, is_cpp
 from .kept import Object, keep, put_kept
 from .sources import CTask, Plan
 
 MANIFEST, MANIFEST_VERSION = ".flowc-manifest.json", 1
 STAGE = ".flowc-new-"
+#: How files begin that programs write: reports, traces, recordings.
+_OF_A_RUN = (
+    rb'\{\s*"version": \d+,\s*"status": -?\d+,\s*"failure": |\{"traceEvents": \[|\x89MCAP0\r\n'
+)
 #: Folders that a program creates beside itself: compiled Python, and plans of TensorRT.
 MADE_THERE = ("__pycache__", "engines")
 
@@ -154,13 +159,17 @@ def _obstacle(message: str, help_text: str) -> CannotWrite:
 def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = MADE_THERE) -> None:
     """Raise CannotWrite if the directory holds files that flowc did not write (unless forced).
 
-    Folders with a name in `made_there` are not checked.
+    Folders with a name in `made_there` are not checked. What a run has written into its build stays
+    there.
     """
     if force or not directory.exists():
         return
     if not directory.is_dir():
         raise _obstacle(f"`{directory}` is a file", "choose another place with `-o`")
-    foreign = sorted(_files_in(directory, made_there) - {*listed(directory), MANIFEST})
+    own = listed(directory)
+    foreign = sorted(_files_in(directory, made_there) - {*own, MANIFEST})
+    if own:
+        foreign = [file for file in foreign if not _is_of_a_run(directory / file)]
     if foreign:
         shown = ", ".join(f"`{f}`" for f in foreign[:3])
         if len(foreign) > 3:
@@ -170,6 +179,15 @@ def refuse_foreign(directory: Path, force: bool, made_there: tuple[str, ...] = M
             "choose another place with `-o`, or use `--force` (those files stay unless a new file"
             " has the same name)",
         )
+
+
+def _is_of_a_run(file: Path) -> bool:
+    """Is it a report, a trace or a recording, by its beginning?"""
+    try:
+        with file.open("rb") as stream:
+            return re.match(_OF_A_RUN, stream.read(200)) is not None
+    except OSError:
+        return False
 
 
 def _files_in(directory: Path, made_there: tuple[str, ...]) -> set[str]:
@@ -245,6 +263,9 @@ def compile_tasks(
         if said is not None:
             file = code.file if source != FIRINGS else source
             said = said.strip().replace(source, file)
+            if source != FIRINGS:
+                of = {task.code.symbol: task.code for task in c_tasks[source]}
+                code = of[failing(said, tuple(of))]
             message = f"`{file}` does not compile"
             help_text = "the prototype that flowc calls is written by `flowc headers`"
             if source == FIRINGS:

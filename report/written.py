@@ -60,6 +60,7 @@ class WrittenApp:
     fps: _Time | None
     deadline_misses: _Count
     overruns: _Count
+    not_begun: _Count
     latency_ms: Figures
     histogram: Histogram
     paths: tuple[WrittenPath, ...]

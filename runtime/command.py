@@ -307,6 +307,7 @@ def _executed(program: Program, options: RunOptions, shows: Sequence[Any]) -> bo
             options.strict,
             options.watchdog,
             progress=show if shows else None,
+            seconds=options.seconds,
         )
     except Interrupted:
         good = False

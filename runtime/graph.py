@@ -177,6 +177,13 @@ class Task:
         """A task without inputs: it decides when the stream ends."""
         return not self.inputs
 
+    @property
+    def may_wait(self) -> bool:
+        """Is it a source whose firings may take as long as its data do? One that a period releases
+        has to return, as any other task."""
+        by_data = self.live or self.app.period is None or self.app.run.replayed
+        return self.is_source and by_data
+
 
 class Fire:
     """An entry of a static order.
@@ -216,6 +223,11 @@ class Path:
         self.source, self.sink, self.newest, self.deadline = source, sink, list(newest), deadline
         self.count = self.total = self.longest = self.misses = 0
         self.latencies: Deque[int] = deque(maxlen=100_000)
+
+    def named(self) -> str:
+        """Its kind, where it is none of one app, and its ends."""
+        kind = "" if self.kind == "path" else "%s " % self.kind
+        return "%s%s -> %s" % (kind, self.source.name, self.sink.name.partition(".")[2])
 
     def ended(self, firing: int, time_ns: int) -> None:
         """A firing of the sink is over."""
@@ -307,6 +319,8 @@ class App:
         self.kept: Dict[str, Channel] = {}
         self.misses = 0
         self.overruns = 0
+        #: Frames that were released and have not begun when everything was to end.
+        self.not_begun = 0
         self.total_latency = 0
         self.longest_latency = 0
         self.latencies: Deque[int] = deque(maxlen=100_000)
@@ -428,6 +442,22 @@ class App:
         with self._lock:
             return iteration >= self.limit
 
+    def overdue(self, time_ns: int) -> int:
+        """Frames whose releases passed a period ago, and that have not begun."""
+        begin = self.since or self.run.begin
+        released = any(task.is_source and not task.live for task in self.tasks)
+        if self.period is None or self.run.full_speed or not begin or not released or self.is_led:
+            return 0
+        due = min(int((time_ns - begin) // self.period), self.limit)
+        return max(0, due - max(self.begun + 1, self._ended))
+
+    def give_up(self, time_ns: int) -> None:
+        """Everything is to end: what is overdue will not begin, and is late."""
+        left = self.overdue(time_ns)
+        self.not_begun += left
+        self.overruns += left
+        self.misses += left if self.deadline is not None else 0
+
     def drain(self) -> None:
         """Frames that have begun are finished, and no others begin."""
         with self._lock:
@@ -523,6 +553,7 @@ class App:
         self.earlier, self._ended = self.frames + other.frames, 0
         self.misses += other.misses
         self.overruns += other.overruns
+        self.not_begun += other.not_begun
         self.skipped += other.skipped
         self.latencies.extend(other.latencies)
         self.total_latency += other.total_latency

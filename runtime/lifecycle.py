@@ -42,9 +42,10 @@ def execute(
     watchdog: float = 60.0,
     drain: float = DRAIN,
     progress: Optional[Callable[[Run], None]] = None,
+    seconds: Optional[float] = None,
 ) -> bool:
-    """Run until all streams end (or `frames` iterations of each app are done). True unless
-    something failed.
+    """Run until all streams end, `frames` iterations of each app are done, or `seconds` are over.
+    True unless something failed.
 
     `watchdog`: seconds after which a firing that does not return stops the program (sources may
     wait longer; 0 = never). `drain`: seconds that frames in flight get after an interrupt.
@@ -54,7 +55,7 @@ def execute(
     at_fork(run)
     _prepare(program, frames)
     execution = _Execution(program)
-    watch = partial(Watch, run, watchdog, drain, progress)
+    watch = partial(Watch, run, watchdog, drain, progress, seconds)
     try:
         if run.transport is not None and not (execution.joined() and run.transport.start()):
             return False

@@ -82,6 +82,13 @@ class Link:
         later."""
         return any(app.exhausted and app.done >= app.limit for app in self.writers)
 
+    def over(self) -> bool:
+        """No other token will come, as far as is known: in a program with states an app goes on
+        later."""
+        if self.run.state is None:
+            return bool(self.writers) and self.dry()
+        return self.ended()
+
     def dry(self) -> bool:
         """Its writer has made all frames that it will make; only for programs without states."""
         return all(app.limit < FOREVER and app.done >= app.limit for app in self.writers)
@@ -199,7 +206,7 @@ class Latest(Reader):
             self.found(firing, ())
             return self._first
         # No other token overwrites the last one of a stream, whose age says nothing.
-        self.found(firing, () if self.link.ended() else found.marks)
+        self.found(firing, () if self.link.over() else found.marks)
         return found.token
 
     def _over(self) -> bool:

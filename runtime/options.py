@@ -22,7 +22,7 @@ def count(text: str) -> int:
     return value
 
 
-def seconds(text: str) -> float:
+def duration(text: str) -> float:
     """A time in seconds. Raises ValueError."""
     value = float(text)
     if not 0 <= value < float("inf"):
@@ -92,6 +92,9 @@ class RunOptions:
     """How a program is to run."""
 
     frames: Optional[int] = _option("stop after N iterations of each app", "N", parse=count)
+    seconds: Optional[float] = _option(
+        "begin no frames after S seconds, and finish those that have begun", "S", parse=duration
+    )
     full_speed: bool = _option("ignore periods: run as fast as data allows", default=False)
     strict: bool = _option("wait after each kernel on a GPU: failures name it", default=False)
     twin: bool = _option("let CPU threads play GPU, DLAs and NPUs", default=False, alone=True)
@@ -154,11 +157,11 @@ class RunOptions:
     )
     quiet: bool = _option("no progress and no table", default=False)
     watchdog: float = _option(
-        "stop when a firing (not of a source), a start or a close takes longer than S seconds; 0 ="
-        " never (default 60)",
+        "stop when a firing (not of a source that waits for data), a start or a close takes"
+        " longer than S seconds; 0 = never (default 60)",
         "S",
         default=60.0,
-        parse=seconds,
+        parse=duration,
     )
 
     def words(self) -> List[str]:

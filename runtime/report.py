@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from .digits import decimals
 from .failures import Failure
 from .graph import App, Path, Task
 from .memory import taken
@@ -57,7 +58,7 @@ def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
     for worker in run.workers:
         share = worker.busy / 1e9 / seconds
         shares[worker.processor] = shares.get(worker.processor, 0.0) + share
-    return {name: {"utilization": round(share, 4)} for name, share in shares.items()}
+    return {name: {"utilization": round(share, 6)} for name, share in shares.items()}
 
 
 def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, Dict[str, Any]]:
@@ -86,7 +87,7 @@ def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
         "mean_us": mean,
         "std_us": deviation,
         "max_us": round(task.longest / 1e3, 3),
-        "share": round(task.busy / 1e9 / seconds, 4),
+        "share": round(task.busy / 1e9 / seconds, 6),
         "failed": task.failed,
         "skipped": task.skipped,
         **({"engine": task.code.engine} if task.code.engine else {}),
@@ -168,6 +169,7 @@ def _app(app: App) -> Dict[str, Any]:
         "fps": _rate(app, seconds),
         "deadline_misses": app.misses,
         "overruns": app.overruns,
+        "not_begun": app.not_begun,
         "latency_ms": _latency(app.latencies, app.total_latency, complete, app.longest_latency),
         "histogram": histogram(app.latencies),
         "paths": [_path(path) for path in app.paths],
@@ -235,7 +237,7 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     found = []
     for name, app in document["apps"].items():
         if app["deadline_misses"]:
-            complete = app["frames"] - app["skipped"]
+            complete = app["frames"] - app["skipped"] + app["not_begun"]
             found.append("%s %d of %d" % (name, app["deadline_misses"], complete))
         for path in app["paths"]:
             if path["deadline_misses"]:
@@ -261,11 +263,11 @@ def table(document: Dict[str, Any]) -> str:
         apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"], a["overruns"]])
     tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
     for name, t in document["tasks"].items():
-        share = "%.1f %%" % (100 * t["share"])
+        share = decimals(100 * t["share"], 1) + " %"
         tasks.append([name, t["processor"], t["firings"], t["mean_us"], t["max_us"], share])
     processors = [["processor", "busy"]]
     for name, p in document["processors"].items():
-        processors.append([name, "%.1f %%" % (100 * p["utilization"])])
+        processors.append([name, decimals(100 * p["utilization"], 1) + " %"])
     tables = [columns(rows) for rows in (apps, *_others(document))]
     if "states" in document:
         for rows in table_rows(document):

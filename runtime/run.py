@@ -151,6 +151,7 @@ class Run:
 
     def stop(self) -> None:
         """Workers leave what they are at, whatever becomes of their frames."""
+        self._give_up()
         self.stopping = True
         self.stir()
 
@@ -158,6 +159,7 @@ class Run:
         """Stop everything; the first failure is the one that is reported."""
         if self.failure is None:
             self.failure = failure
+        self._give_up()
         self.stopping = True
         if self.transport is not None:
             self.transport.failed(failure)
@@ -167,10 +169,18 @@ class Run:
         """Finish the frames that have begun, then end."""
         if self.transport is not None and not self.ending:
             self.transport.drain()
+        self._give_up()
         self.ending = True
         for app in self.apps:
             if not app.is_led:  # else its sources know which frames have begun
                 app.drain()
+
+    def _give_up(self) -> None:
+        """What should have begun by now will not."""
+        if not (self.ending or self.stopping):
+            now = time.perf_counter_ns()
+            for app in self.running:
+                app.give_up(now)
 
     # -- forks -------------------------------------------------------------------------------------
     def forked(self) -> None:

@@ -18,6 +18,7 @@ import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Set, Tuple
 
+from . import digits
 from .chain import in_chain
 from .failures import Failure
 from .graph import Task
@@ -176,7 +177,7 @@ class _Supervisor:
                 return "did not return within %.0f s of a signal" % patience
         elif self._board.phase != IDLE:
             if self._watchdog and silent > self._watchdog:
-                return "did not return for %.0f s (see --watchdog)" % silent
+                return "did not return for %s s (see --watchdog)" % digits.seconds(silent)
             starts = self._board.phase == STARTING
             if silent > (STARTS * (1 + self._words) if starts else SILENT * 2**self._words):
                 self._words += 1

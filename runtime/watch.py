@@ -3,20 +3,22 @@ hangs."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
 from fractions import Fraction
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
+from . import digits
 from .failures import Failure
 from .steady import join
 from .system import is_stopped
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from .graph import App
+    from .graph import App, Path
     from .run import Run
 
 #: Seconds without any progress, with every worker waiting for another, that count as a deadlock.
@@ -31,24 +33,47 @@ ASLEEP = 1.0
 #: Seconds between two words about a task that does not come back from its start, and the words.
 STARTS = 5.0
 NO_LIFE = "no sign of life for %.0f s: %s is %s"
+#: Seconds between two looks at the workers.
+LOOK = 0.05
 #: Seconds over which it is judged whether an app keeps its pace.
 PACE = 1.0
 
 
-def out_of_time(app: App, missed: int, frames: int) -> str:
-    """What is said of an app that has missed so many deadlines, of frames and paths, in its last
-    frames."""
+class _Pace:
+    """What was counted of an app when that was looked at, and whether the app was behind. Frames
+    that are overdue count as frames that are late."""
+
+    def __init__(self, app: App, behind: bool = False) -> None:
+        self.since, self.behind = time.monotonic(), behind
+        self.overdue = app.overdue(time.perf_counter_ns())
+        self.frames = app.frames + self.overdue
+        #: Deadlines missed: of frames, and of each path.
+        self.misses = [app.misses + self.overdue, *(path.misses for path in app.paths)]
+
+
+def out_of_time(app: App, misses: Sequence[int], frames: int, waits: str) -> str:
+    """What is said of an app that has missed so many deadlines, of frames and of each path, in its
+    last frames; with what workers wait for, where frames do not begin."""
     told = []
-    if app.deadline is not None:
-        told.append("deadline %s" % _in_ms(app.deadline))
-    if app.latencies:
-        told.append("last frame %s" % _in_ms(app.latencies[-1]))
-    numbers = " (%s)" % ", ".join(told) if told else ""
-    return "%s missed %d deadlines in its last %d frames%s" % (app.name, missed, frames, numbers)
+    of_frames, *of_paths = misses
+    if of_frames:
+        told.append(_out_of_time("", "last frame", app))
+    for path, missed in zip(app.paths, of_paths):
+        if missed:
+            told.append(_out_of_time("%s: " % path.named(), "last", path))
+    if waits:
+        told.append("no frame begins: %s" % waits)
+    numbers = app.name, sum(misses), frames, "; ".join(told)
+    return "%s missed %d deadlines in its last %d frames (%s)" % numbers
+
+
+def _out_of_time(name: str, last: str, late: Union[App, Path]) -> str:
+    told = name + "deadline %s" % _in_ms(late.deadline or 0)
+    return told + (", %s %s" % (last, _in_ms(late.latencies[-1])) if late.latencies else "")
 
 
 def _in_ms(ns: Union[int, Fraction]) -> str:
-    return "%g ms" % round(float(ns) / 1e6, 3)
+    return "%s ms" % digits.plain(float(ns) / 1e6)
 
 
 class Starting:
@@ -87,8 +112,9 @@ class Watch:
         watchdog: float,
         drain: float,
         progress: Optional[Callable[[Run], None]],
+        seconds: Optional[float] = None,
     ) -> None:
-        self._run, self._watchdog = run, watchdog
+        self._run, self._watchdog, self._seconds = run, watchdog, seconds
         self._drain, self._progress = drain, progress
         self._seen = -1
         self._since = time.monotonic()
@@ -97,9 +123,8 @@ class Watch:
         self._drain_until: Optional[float] = None
         self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
-        #: Of each app: deadlines missed and frames so far, whether it was behind, and when that was
-        #: looked at.
-        self._pace: Dict[int, Tuple[int, int, bool, float]] = {}
+        #: Of each app, when its pace was looked at.
+        self._pace: Dict[int, _Pace] = {}
 
     def until_done(self) -> None:
         """Return when all workers are done, or the program had to be stopped."""
@@ -109,14 +134,17 @@ class Watch:
             alive = [w for w in run.workers if w.is_alive()]
             if not alive:
                 return
-            join(alive[0], 0.05)
+            join(alive[0], min(LOOK, max(0.001, self._left())))
             run.cells.beat()
             self._follow_the_supervisor()
             self._notice_sleep()
             if run.stopping:
                 return self._abandon()
-            if self._drain_until is not None and self._only_sources_wait(alive):
+            if self._drained and self._only_sources_wait(alive):
                 return self._abandon()
+            if self._left() <= 0:
+                run.drain()
+                self._drained = time.perf_counter_ns()
             if run.interrupts > handled:
                 handled = run.interrupts
                 if handled > 1:
@@ -134,6 +162,12 @@ class Watch:
             self._check_stuck(alive)
             if self._progress is not None:
                 self._progress(run)
+
+    def _left(self) -> float:
+        """Seconds for which it shall begin frames."""
+        if self._seconds is None or self._drained:
+            return math.inf
+        return self._seconds - (time.perf_counter_ns() - self._run.begin) / 1e9
 
     def _only_sources_wait(self, alive: List[Worker]) -> bool:
         """Are only sources left that wait for their data? What they wait for begins no frame any
@@ -187,8 +221,8 @@ class Watch:
             self._since = now
             self._awake_since = time.perf_counter_ns()
             for app in self._run.running:
-                _, _, behind, _ = self._pace.get(id(app), (0, 0, False, now))
-                self._pace[id(app)] = (app.late(), app.frames, behind, now)
+                before = self._pace.get(id(app))
+                self._pace[id(app)] = _Pace(app, before is not None and before.behind)
         self._polled = now
 
     def _check_deadlock(self, alive: List[Worker]) -> None:
@@ -207,20 +241,26 @@ class Watch:
     def _check_pace(self) -> None:
         """Tell when an app with a period is no longer in time, and when it is again; looks once a
         second."""
-        now = time.monotonic()
         for app in self._run.running:
-            late, frames, behind, since = self._pace.setdefault(id(app), (0, 0, False, now))
-            if now - since < PACE or app.period is None or self._run.full_speed:
+            before = self._pace.get(id(app))
+            if before is None:
+                before = self._pace[id(app)] = _Pace(app)
+            looked = time.monotonic() - before.since < PACE
+            if looked or app.period is None or self._run.full_speed:
                 continue
-            missed, done = app.late() - late, app.frames - frames
-            if done and not behind and missed > done / 2:
-                self._run.speak(out_of_time(app, missed, done))
-                behind = True
-            elif done and behind and not missed:
+            seen = _Pace(app, before.behind)
+            misses = [now - then for now, then in zip(seen.misses, before.misses)]
+            missed, done = sum(misses), seen.frames - before.frames
+            if done <= 0:
+                continue
+            if not before.behind and missed > done / 2:
+                waits = self._run.who_waits() if seen.overdue > before.overdue else ""
+                self._run.speak(out_of_time(app, misses, done, waits))
+                seen.behind = True
+            elif before.behind and not missed:
                 self._run.speak("%s is in time again" % app.name)
-                behind = False
-            if done:
-                self._pace[id(app)] = (app.late(), app.frames, behind, now)
+                seen.behind = False
+            self._pace[id(app)] = seen
 
     def _check_stuck(self, alive: List[Worker]) -> None:
         now = time.perf_counter_ns()
@@ -230,9 +270,9 @@ class Watch:
                 continue
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
-            if self._watchdog and seconds > self._watchdog and not task.is_source:
-                reason = "did not return for %.0f s (see --watchdog); %s" % (
-                    seconds,
+            if self._watchdog and seconds > self._watchdog and not task.may_wait:
+                reason = "did not return for %s s (see --watchdog); %s" % (
+                    digits.seconds(seconds),
                     self._run.who_waits(),
                 )
                 device = self._run.device

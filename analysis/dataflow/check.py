@@ -6,12 +6,12 @@ can be kept, as far as it can be known without a mapping. With measured times th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ...model.application import Application, Channel
-from ...model.diagnostic import Diagnostic, Note, Severity
+from ...model.application import Application, Channel, Task
+from ...model.diagnostic import Diagnostic, Note, Severity, listed
 from ...model.span import Span
 from ...model.stateless import could_overlap, overlap_advice
 from ...model.times import AppTimes
@@ -304,7 +304,22 @@ def _schedulable(
         late = _impossible(app, balance, period, free, timed=bool(work), apart=apart)
         if late:
             return Verdict(False, late[0].message), late
-    return _at_best(total, period, len(work) == len(app.tasks), one_is_enough), ()
+    untimed = [task for task in app.tasks if task.name not in work]
+    if untimed:
+        return Verdict(None, _not_known(untimed, some=bool(work))), ()
+    return _at_best(total, period, one_is_enough), ()
+
+
+def _not_known(untimed: Sequence[Task], some: bool) -> str:
+    """What lacks a time, where some other tasks have one, and how to give it one."""
+    if not some:
+        return "times are not known: give `wcet`, or map and measure"
+    names = listed([_short(task.name) for task in untimed], 4)
+    give = "`wcet`"
+    if all(task.link is not None for task in untimed):
+        give = "their arrow one, `-> latest wcet 20 us ->`"
+        give = give if len(untimed) > 1 else give.replace("their", "its")
+    return f"no time of {names} is known: give {give}, or map and measure"
 
 
 def _all_work(
@@ -336,10 +351,8 @@ def _work(phases: Collection[Fraction]) -> Fraction:
     return sum(phases, Fraction(0)) / len(phases)
 
 
-def _at_best(total: Fraction, period: Fraction, all_known: bool, one_is_enough: bool) -> Verdict:
+def _at_best(total: Fraction, period: Fraction, one_is_enough: bool) -> Verdict:
     """The verdict on an app that some mapping may execute in time."""
-    if not all_known:
-        return Verdict(None, "times are not known: give `wcet`, or map and measure")
     share = f"{_ms(total)} of work in {_ms(period)}"
     if one_is_enough:
         return Verdict(True, f"one processor is enough: {share}")

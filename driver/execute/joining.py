@@ -107,6 +107,7 @@ def _app(name: str, parts: list[tuple[Document, Document]]) -> Document:
         "skipped": max(a["skipped"] for a in ended),
         "deadline_misses": max(a["deadline_misses"] for a in ended),
         "overruns": sum(app["overruns"] for app in apps),
+        "not_begun": max(app["not_begun"] for app in apps),
         "paths": list(chain.from_iterable(app["paths"] for app in apps)),
     }
 

@@ -27,6 +27,7 @@ from .live_output import attend
 OPTIONS = frozenset(
     {
         "frames",
+        "seconds",
         "full_speed",
         "fail_on_miss",
         "settings",

@@ -121,7 +121,9 @@ class DocumentRows:
         yield from dict.fromkeys((*self._valid.diagnostics, *self._shown.diagnostics))
 
     def _command(self, verb: str, rest: str = "") -> str:
-        return f"flowc {verb} {self._path.name}{rest}{self._on}"
+        native = self._valid.platform.native and verb in ("profile", "map", "run")
+        target = " --target native" if native else ""
+        return f"flowc {verb} {self._path.name}{rest}{self._on}{target}"
 
     def _commands(self) -> Iterator[str]:
         """The tool and files that made the data."""
@@ -140,6 +142,8 @@ class DocumentRows:
 
     def _note_missing(self, predicted: tuple[ChartRow, ...], measured: ChartRow | None) -> None:
         missing, run = self._missing, self._command("report", " --run 200")
+        if self._valid.platform.native:
+            run = self._command("run", " --report run.json --trace trace.json")
         sources = sources_of(self._valid, self._shown.times)
         if self._shown.profile is None and "unknown" in sources.values():
             missing["times"] = self._command("profile")

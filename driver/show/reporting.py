@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,7 @@ from ...report.document import Document
 from ...report.measured import MeasuredRun, Traced, read_run, read_trace
 from ..execute.run import run as run_program
 from ..plan.program import deployment, digests
+from ..text import store
 from ..text.check import Report
 from .report_document import DocumentRows
 from .show import Shown, look
@@ -87,20 +89,31 @@ def report(
         )
     shown = look(path, platform=platform)
     if isinstance(run, RunFiles):
-        run = _read_files(run, shown)
+        run, shown = _read_files(run, shown, partial(look, path, platform=platform, native=True))
     document = DocumentRows(shown, Path(path), platform, run.ran, run.traced).document(compare)
     return ReportAnswer(document, shown.diagnostics, run.status, run.traced)
 
 
-def _read_files(files: RunFiles, shown: Shown) -> ReportedRun:
-    """The content of the files of a run. Raises Errors."""
+def _read_files(
+    files: RunFiles, shown: Shown, look_native: Callable[[], Shown]
+) -> tuple[ReportedRun, Shown]:
+    """The content of the files of a run, and what is shown of the program that ran: the one in
+    Python, or in C++ by its own mapping. Raises Errors."""
     if files == RunFiles():
-        return NO_RUN
-    builds = _digests(shown)
-    return ReportedRun(
-        None if files.report is None else _read(_RUN, Path(files.report), builds),
-        None if files.trace is None else _read(_TRACE, Path(files.trace), builds),
-    )
+        return NO_RUN, shown
+    ran = None if files.report is None else _read(_RUN, Path(files.report))
+    traced = None if files.trace is None else _read(_TRACE, Path(files.trace))
+    named = [(files.report, ran), (files.trace, traced)]
+    theirs = {Path(file): content.build for file, content in named if file and content}
+    ours = _digests(shown)
+    if not set(theirs.values()) <= set(ours) and store.has_native_files(shown.valid):
+        native = look_native()
+        of_native = _digests(native)
+        if set(theirs.values()) & set(of_native):
+            shown, ours = native, of_native
+    for file, build in theirs.items():
+        _require_same(file, build, ours)
+    return ReportedRun(ran, traced), shown
 
 
 # -- what ran --------------------------------------------------------------------------------------
@@ -156,16 +169,14 @@ def _if_written(written: _Written[M], file: Path) -> M | None:
     return written.read(content) if content else None
 
 
-def _read(written: _Written[M], file: Path, builds: tuple[str, ...]) -> M:
-    """The content of a file of a run of one of these builds. Raises Errors."""
+def _read(written: _Written[M], file: Path) -> M:
+    """The content of a file of a run. Raises Errors."""
     try:
-        content = written.read(read_bytes(file, MOST_BYTES))
+        return written.read(read_bytes(file, MOST_BYTES))
     except (OSError, ValueError) as error:
         message = f"cannot use `{file}` as the {written.name}: {reason(error)}"
         help_text = f"`flowc run APP.flow {written.option} FILE` writes one"
         raise Errors([Diagnostic("F620", message, None, help=help_text)]) from error
-    _require_same(file, content.build, builds)
-    return content
 
 
 def _require_same(file: Path, theirs: str | None, ours: tuple[str, ...]) -> None:

@@ -68,9 +68,10 @@ class Shown:
         return _chart(app, self.valid, self.times.app_means(app), planned, iterations)
 
 
-def look(path: str | Path, *, platform: str = "host") -> Shown:
-    """Everything that `show` draws. Raises Errors."""
-    built = valid = check(path, platform=platform).require()
+def look(path: str | Path, *, platform: str = "host", native: bool = False) -> Shown:
+    """Everything that `show` draws, of the program in Python or of the `native` one. Raises
+    Errors."""
+    built = valid = check(path, platform=platform, native=native).require()
     if not valid.system.apps:
         raise Errors([Diagnostic("F215", "there is no app to draw", None)])
     profile, warnings = store.read_profile(valid)

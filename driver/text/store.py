@@ -44,6 +44,12 @@ def _path(system: System, platform: Platform, what: str) -> Path:
     return Path(system.path).parent / f"{system.stem}.{of}.{what}.json"
 
 
+def has_native_files(valid: Valid) -> bool:
+    """Does its program in C++ have times or a mapping of its own?"""
+    native = replace(valid.platform, native=True)
+    return any(os.path.isfile(f(valid.system, native)) for f in (mapping_path, profile_path))
+
+
 def read_mapping(
     system: System, platform: Platform
 ) -> tuple[StoredMapping | None, tuple[Diagnostic, ...]]:

@@ -14,6 +14,7 @@ import flowc
 import pytest
 from flowc.cli import _common, app
 from flowc.cli._common import Progress
+from flowc.cli._deadlines import _app_rows
 from flowc.cli._tables import fitted, folded
 from flowc.cli.run import _print_comparison
 from flowc.driver.build.build import Built
@@ -206,6 +207,14 @@ def test_bounds_stand_beside_what_was_seen() -> None:
         Bounded("A.make -> show", 3_000_000, 4_000_000, 3_500_000),
     )
     assert [b.exceeded for b in found] == [False, True]
+
+
+def test_an_app_whose_paths_alone_are_late_is_not_called_late_itself() -> None:
+    age = PathBound("B.make", "A.show", 30, 20, False, kind="age")
+    path = PathBound("A.make", "A.show", 30, None, True)
+    group = GroupBound("A", 10, 50, False, False, paths=(age, path))
+    late = replace(group, response_ns=60)
+    assert [row[1] for row in _app_rows((group, late), ran=False)] == ["age too late", "too late"]
 
 
 def test_bounds_that_were_exceeded_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from flowc.codegen import compiler as codegen_compiler
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
+from flowc.driver.build.headers import headers_of
 from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
 from hypothesis import given
@@ -340,6 +341,10 @@ def test_a_rebuild_replaces_its_own_files_only(write: Write, tmp_path: Path) -> 
     store_profile(flow)
     assert flowc.build(flow, out).fresh
     assert (out / "tests" / "test_b.py").is_file() and not (out / "tests" / "test_a.py").exists()
+    files = [str(out / name) for name in ("report.json", "trace.json")]
+    done = run(out, "--frames", "2", "--report", files[0], "--trace", files[1])
+    assert done.returncode == 0, done.stderr
+    assert not flowc.build(flow, out).fresh and all(Path(file).is_file() for file in files)
     (out / "notes.txt").write_text("mine")
     with pytest.raises(Errors) as raised:
         flowc.build(flow, out)
@@ -413,6 +418,31 @@ def test_deployment_is_data(write: Write, tmp_path: Path) -> None:
     assert {c["name"]: (c["capacity"], c["delay"]) for c in document["apps"][0]["channels"]}[
         "A.x.c->A.x.old"
     ] == (2, 1)
+
+
+def test_a_header_takes_no_name_that_the_ports_do_not_need(tmp_path: Path) -> None:
+    """`I` is the imaginary unit where ports are complex, and any name elsewhere."""
+    text = 'task A { out x: %s   state sum: float32   c "a.c:a" }\napp P { a: A }\n'
+    (tmp_path / "a.c").write_text("")
+    for type_, has in (("float32", False), ("complex64", True)):
+        flow = tmp_path / f"{type_}.flow"
+        flow.write_text(text % type_)
+        (content,) = headers_of(flow).values()
+        assert ("#include <complex.h>" in content) == has
+
+
+def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> None:
+    """Not the first one of its file."""
+    flow = write(
+        'task A { out x: int32   c "a.c:a" }\ntask B { in x: int32   c "a.c:b" }\n'
+        "app P { a: A   b: B   a -> b }\n",
+        a_c="int a(void *s, int32_t *x, const void *p) { return 0; }\n"
+        "int b(void *s, const int32_t *x, const void *p) { return a(s, x.y, p); }\n",
+    )
+    with pytest.raises(Errors) as raised:
+        flowc.build(flow, tmp_path / "out", measure=False)
+    (fault,) = raised.value.diagnostics
+    assert fault.code == "F306" and fault.span is not None and fault.span.line == 2
 
 
 def test_a_compiler_that_never_ends_is_given_up(

@@ -365,8 +365,48 @@ def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
 
 def test_missed_deadlines_are_told_while_it_runs(faults: Path) -> None:
     status, _, said = run(faults, "--frames", "1500")
-    told = r"flowc: A missed \d+ deadlines in its last \d+ frames \(deadline 0.001 ms, last frame [\d.]+ ms\)\n"
+    told = r"flowc: A missed \d+ deadlines in its last \d+ frames \(deadline 0\.001 ms, last frame [\d.]+ ms\)\n"
     assert status == 0 and re.search(told, said)
+
+
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_a_source_that_hangs_though_it_is_released_is_ended(
+    faults: Path, tmp_path: Path, program: str
+) -> None:
+    """Releases pass that nothing serves: they are late, and the watchdog ends it."""
+    command = [faults / program] if program == "main" else [sys.executable, faults / program]
+    report = tmp_path / "r.json"
+    words = ["--watchdog", "2", "--report", str(report)]
+    variables = {**os.environ, "WAITS": "3"}
+    done = subprocess.run(
+        [*command, *words], env=variables, capture_output=True, text=True, timeout=HANGS
+    )
+    assert done.returncode == 1
+    # three firings in two seconds, which are a share all the same
+    assert re.search(r"^A\.count .* 0\.0\d+ %$", done.stdout, re.MULTILINE)
+    assert "no frame begins: core[0] is in A.count, firing 3" in done.stderr
+    assert "task A.count failed at firing 3: did not return for " in done.stderr
+    app = json.loads(report.read_text())["apps"]["A"]
+    assert app["frames"] == 3 and app["not_begun"] > 1000
+    assert app["deadline_misses"] == 3 + app["not_begun"] and app["overruns"] >= app["not_begun"]
+
+
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_releases_that_nothing_served_are_late_at_a_signal(faults: Path, program: str) -> None:
+    command = [faults / program] if program == "main" else [sys.executable, faults / program]
+    child = subprocess.Popen(
+        [*command, "--fail-on-miss", "--quiet"],
+        env={**os.environ, "WAITS": "3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    assert [next_line(child) for _ in range(3)] == [b"0\n", b"1\n", b"3\n"]
+    time.sleep(0.1)  # releases pass
+    child.send_signal(signal.SIGTERM)
+    status, _, said = ended(child)
+    found = re.search(r"deadlines were missed: A (\d+) of (\d+)", said)
+    assert status == 143 and found is not None and int(found[1]) == int(found[2]) > 50
 
 
 def test_real_time_is_asked_of_the_system(faults: Path) -> None:
@@ -391,10 +431,12 @@ task Other { in x: int32   c "tone.c:sink" }
 app Quick { period 50 us   deadline 50 us   source: Source   sink: Sink   source -> sink }
 app Slow { period 20 ms   deadline 10 ms   source: Source   sink: Sink   source -> sink }
 app Open { period 20 ms   source: Source   sink: Other   source -> sink }
-platform three { cpu core[3] }
-mapping on three { Quick.source -> core[0]  Quick.sink -> core[0]
+app Fixed { period 20 ms   source: Source   sink: Sink   source -> sink }
+platform four { cpu core[3]   cpu fixed scheduler fixed_priority }
+mapping on four {  Quick.source -> core[0]  Quick.sink -> core[0]
                    Slow.source -> core[1]  Slow.sink -> core[1]
-                   Open.source -> core[2]  Open.sink -> core[2] }
+                   Open.source -> core[2]  Open.sink -> core[2]
+                   Fixed.source -> fixed    Fixed.sink -> fixed }
 """
 RESERVED_C = """int source(void *s, int32_t *y, const source_params *p) { *y = 1; return 0; }
 int sink(void *s, const int32_t *x, const sink_params *p) { return 0; }
@@ -406,12 +448,12 @@ DEADLINE = 6 | os.SCHED_RESET_ON_FORK
 @pytest.fixture(scope="module")
 def reserving(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A worker that reserves, one that does so too often for Linux, which takes 100 us as the
-    shortest period, and one whose work the text does not bound."""
+    shortest period, one whose work the text does not bound, and one with a fixed priority."""
     folder = tmp_path_factory.mktemp("reserving")
     (folder / "a.flow").write_text(RESERVED)
     (folder / "tone.c").write_text(RESERVED_C)
     built = flowc.build(
-        folder / "a.flow", folder / "build", platform="three", native=True, measure=False
+        folder / "a.flow", folder / "build", platform="four", native=True, measure=False
     )
     return Path(built.directory)
 
@@ -421,7 +463,7 @@ def test_what_the_text_bounds_is_reserved(reserving: Path) -> None:
     workers = json.loads((reserving / "deployment.json").read_text())["processors"]
     wanted = {"work_ns": 15_000, "due_ns": 10_000_000, "period_ns": "20000000"}
     quick = {"work_ns": 15_000, "due_ns": 50_000, "period_ns": "50000"}
-    assert [worker.get("reservation") for worker in workers] == [quick, wanted, None]
+    assert [worker.get("reservation") for worker in workers] == [quick, wanted, None, None]
     text = (reserving / "main.cpp").read_text()
     assert "{flow::Scheduling::ORDINARY, 1, 0, 15000, {20000000, 1}, 10000000}" in text
     assert "{flow::Scheduling::ORDINARY, 2, 0}" in text
@@ -436,6 +478,8 @@ def test_reservations_are_asked_of_the_system(reserving: Path) -> None:
     status, _, said = ended(child)
     assert status == 143
     assert "reservations are not in force ([Errno " in said  # of the quick one
+    assert "--reserve: fixed: nothing, the platform has fixed priorities\n" in said
+    assert "--reserve: core[2]: nothing, the text does not bound this work\n" in said
     refused = "Operation not permitted" in said
     assert refused or policies == {os.SCHED_OTHER, os.SCHED_FIFO, DEADLINE}, said
 

@@ -113,6 +113,21 @@ def test_ages_and_reactions_know_when_data_came(links: Path, tmp_path: Path) -> 
     assert reaction["latency_ms"]["p50"] >= 25
 
 
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_an_app_is_told_which_of_its_deadlines_it_misses(links: Path, program: str) -> None:
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    variables = {**os.environ, "LEFT": "T30L60"}
+    done = subprocess.run(
+        [*command, "--quiet"], env=variables, capture_output=True, text=True, timeout=HANGS
+    )
+    told = re.search(r"Plan missed \d+ deadlines in its last \d+ frames \((.*)\)\n", done.stderr)
+    assert told is not None, done.stderr
+    *others, last = told[1].split("; ")
+    assert re.fullmatch(r"age Left\.cam -> show: deadline 0\.000001 ms, last [\d.]+ ms", last)
+    # on a busy machine its frames are late, too
+    assert [other.partition(",")[0] for other in others] in ([], ["deadline 5 ms"])
+
+
 def test_its_report_is_that_of_the_program_in_python(links: Path, tmp_path: Path) -> None:
     document, _ = reported(links, tmp_path / "r.json")
     command = [sys.executable, links / "main.py", "--report", tmp_path / "p.json", "--quiet"]
@@ -139,6 +154,34 @@ def test_a_limit_on_frames_holds_for_each_app(links: Path, tmp_path: Path) -> No
     assert frames["Left"] == frames["Plan"] == 10
     # those that were dropped count for the limit
     assert 10 >= frames["Right"] > 0 and 10 >= frames["Log"] > 0
+
+
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_a_limit_on_seconds_ends_all_apps(links: Path, tmp_path: Path, program: str) -> None:
+    """Also one whose source waits for data."""
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    words = ["--seconds", "0.4", "--quiet", "--report", str(tmp_path / "r.json")]
+    variables = {**os.environ, "LEFT": "L1000000", "RIGHT": "W3", "SHARE": "L1000000"}
+    subprocess.run([*command, *words], env=variables, check=True, timeout=HANGS)
+    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
+    assert apps["Right"]["frames"] == 3
+    released = apps["Plan"]["frames"] + apps["Plan"]["not_begun"]
+    assert released >= 80 and apps["Left"]["frames"] > 0
+
+
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_what_is_left_of_an_app_behind_its_limit_has_no_age(
+    links: Path, tmp_path: Path, program: str
+) -> None:
+    """Left makes all of its frames at once, and then Plan looks at the last one for a second."""
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    words = ["--frames", "200", "--quiet", "--report", str(tmp_path / "r.json")]
+    variables = {**os.environ, "LEFT": "T0L1000", "RIGHT": "T0L1000"}
+    subprocess.run([*command, *words], env=variables, check=True, timeout=HANGS)
+    apps = json.loads((tmp_path / "r.json").read_text())["apps"]
+    age, _ = apps["Plan"]["paths"]
+    assert apps["Plan"]["frames"] == apps["Left"]["frames"] == 200
+    assert age["firings"] < 150
 
 
 def test_an_app_keeps_to_its_share(links: Path, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import flowc
 import pytest
 from flowc.cli import app
+from flowc.driver.show.reporting import RunFiles
+from flowc.driver.show.reporting import report as report_of
 from flowc.driver.solve import deadlines
 from flowc.driver.text import store
 from flowc.driver.text.check import prepare
@@ -134,10 +136,16 @@ def test_map_proves_by_these_times_and_builds_use_it(
     built = flowc.build(profiled, profiled.parent / "native", native=True)
     assert built.mapping.groups == answer.mapping.groups
     assert built.times == {"A.count": "measured", "A.spin": "measured", "A.show": "measured"}
-    ran = flowc.run(profiled, profiled.parent / "native", native=True, frames=20, document=True)
+    file = profiled.with_name("run.json")
+    words = {"frames": 20, "document": True, "report_to": str(file)}
+    ran = flowc.run(profiled, profiled.parent / "native", native=True, **words)
     assert ran.status == 0
     names = [bound.name for bound in ran.bounded]
     assert names == ([] if group.response_ns is None else ["A", "A.count -> show"])
+    # a page of that run shows the mapping that it had, which Python's program has not
+    page = report_of(profiled, run=RunFiles(file)).document
+    assert page.apps[0].frames == 20 and page.search is not None
+    assert all(command.endswith(" --target native") for command in page.commands)
 
 
 def test_it_takes_the_places_of_the_program_in_python_until_it_has_its_own(text: Path) -> None:

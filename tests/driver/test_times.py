@@ -137,6 +137,23 @@ def said_of(flow: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
+    ("wcet", "arrow", "says"),
+    [
+        ("wcet 1 ms", "latest", "no time of `from_A_a` is known: give its arrow one, `-> latest wcet 20 us ->`, or"),
+        ("", "latest wcet 1 us", "no time of `b` is known: give `wcet`, or"),
+        ("", "latest", "times are not known: give `wcet`, or"),
+    ],
+)  # fmt: skip
+def test_check_names_what_lacks_a_time(write: Write, wcet: str, arrow: str, says: str) -> None:
+    flow = write(
+        f"task Make {{ out x: int32   wcet 1 ms }}\ntask Take {{ in x: int32   {wcet} }}\n"
+        f"app A {{ period 50 ms   a: Make }}\napp B {{ period 50 ms   b: Take   A.a -> {arrow} -> b }}\n"
+    )
+    verdict = flowc.check(flow).verdicts["B"].schedulable
+    assert verdict.holds is None and verdict.witness == f"{says} map and measure"
+
+
+@pytest.mark.parametrize(
     ("period", "deadline", "a", "b", "says"),
     [
         ("20 ms", "", (6, 6), (6, 6), "yes by worst cases of the stored profile, no proof: one processor is enough: 12 ms of work in 20 ms"),

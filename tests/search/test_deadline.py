@@ -904,7 +904,7 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
     flow = write(SPOT.format(due="7 ms", priority=1))
     status, out, _ = call("map", flow, "--platform", "one", "--budget", "2s", "--explain")
     rows = [line.split() for line in out.splitlines()]
-    assert status == 1 and ["Spot", "too", "late", "136.00", "-"] in rows
+    assert status == 1 and ["Spot", "path", "too", "late", "136.00", "-"] in rows
     assert ["Spot.mic", "->", "log", "too", "late", "8.00", "7.00"] in rows
     assert "`Spot.mic -> Spot.log` is the tightest: 8.00 ms of 7.00 ms" in out
     assert "  its own path takes 7.00 ms: mic 1.00, frame 4.00, net 1.00, log 1.00" in out

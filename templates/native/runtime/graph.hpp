@@ -149,6 +149,8 @@ struct App {
     std::atomic<int64_t> frames{0};  // that have ended, also those behind the end of the stream
     std::atomic<int64_t> overruns{0};
     int64_t skipped = 0;  // frames that ended without a part that has failed
+    // Frames that were released and have not begun when everything was to end.
+    int64_t not_begun = 0;
     std::atomic<int64_t> limit{FOREVER};
     std::atomic<bool> exhausted{false};  // its stream has ended by itself
     int64_t begun = -1;
@@ -291,6 +293,25 @@ struct App {
         limit = std::min(limit.load(), iterations);
         until = std::min(until.load(), limit.load());
     }
+    // Frames whose releases passed a period ago, and that have not begun; the run began `at_first`.
+    int64_t overdue(ns time, ns at_first)
+    {
+        const Locked here(lock);
+        const ns from = since ? since : at_first;
+        if (!paced() || !running || !from || !is_released())
+            return 0;
+        const int64_t due = std::min(period.fits(time - from), limit.load());
+        return std::max(INT64_C(0), due - (begun + 1));
+    }
+    // Everything is to end: what is overdue will not begin, and is late.
+    void give_up(ns time, ns at_first)
+    {
+        const int64_t left = overdue(time, at_first);
+        const Locked here(lock);
+        not_begun += left;
+        overruns += left;
+        latencies.misses += latencies.deadline >= 0 ? left : 0;
+    }
     // Frames that have begun are finished, and no others begin.
     void drain()
     {
@@ -299,6 +320,7 @@ struct App {
     }
 
 private:
+    bool is_released() const;
     struct Frame {
         int64_t number;
         ns begin;
@@ -392,6 +414,9 @@ struct Task {
         if (!releases)
             releases.reset(new std::atomic<ns>[firings * LONGEST_AGO]());
     }
+    // Is it a source whose firings may take as long as its data do? One that a period releases has
+    // to return, as any other task.
+    bool may_wait() const { return source && (live || !app.paced()); }
     // When one of its latest firings was released.
     ns release(int64_t firing) const
     {
@@ -508,11 +533,19 @@ private:
     pthread_mutex_t lock;
 };
 
+// Does its period release a source of it?
+inline bool App::is_released() const
+{
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [](const Task *task) { return task->source && !task->live; });
+}
+
 inline void App::add(const App &other)
 {
     earlier = total() + other.total();
     frames = 0;
     overruns += other.overruns;
+    not_begun += other.not_begun;
     skipped += other.skipped;
     latencies.add(other.latencies);
     if (other.first_start >= 0)

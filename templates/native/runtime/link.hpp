@@ -49,6 +49,8 @@ struct Link {
     }
     // The stream of its writer has ended by itself.
     bool ended() const { return writer && writer->exhausted && dry(); }
+    // No other token will come, as far as is known: in a program with states an app goes on later.
+    bool over() const { return writer && (run.control ? ended() : dry()); }
     // Its writer has made all frames that it will make.
     bool dry() const { return writer->frames >= writer->limit; }
     // Where the writer puts the next token and its marks, which `put` then hands over.
@@ -276,7 +278,7 @@ public:
         }
         memcpy(token, link.token(), link.bytes);
         // no other token overwrites the last one of a stream, whose age says nothing
-        note(firing, link.number(), link.ended() ? nullptr : &link.seen());
+        note(firing, link.number(), link.over() ? nullptr : &link.seen());
         return 0;
     }
 };

@@ -16,7 +16,7 @@ struct Options {
     std::vector<std::string> settings;
     std::string trace, trace_frames, report, record, channels;
     std::string start, events, control, replay, clocks = "model";  // of programs with states
-    double watchdog = 60;
+    double watchdog = 60, seconds = -1;  // -1: as long as it takes
 };
 
 inline const char *kind_name(Setting::Kind kind)
@@ -142,7 +142,8 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known, cons
 }
 
 inline const char *const USAGE =
-    "usage: main [-h] [--frames N] [--full-speed] [--fail-on-miss] [--set APP.TASK.NAME=VALUE]\n"
+    "usage: main [-h] [--frames N] [--seconds S] [--full-speed] [--fail-on-miss]\n"
+    "            [--set APP.TASK.NAME=VALUE]\n"
     "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
     "            [--strict] [--real-time] [--reserve] [--start STATE] [--events FILE]\n"
     "            [--control PATH] [--record FILE] [--channels NAMES] [--replay FILE]\n"
@@ -151,6 +152,7 @@ inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
     "  --frames N            stop after N iterations of each app\n"
+    "  --seconds S           begin no frames after S seconds, and finish those that have begun\n"
     "  --full-speed          ignore periods: run as fast as data allows\n"
     "  --fail-on-miss        exit with status 1 if a deadline was missed\n"
     "  --set APP.TASK.NAME=VALUE\n"
@@ -160,8 +162,8 @@ inline const char *const ABOUT =
     "  --trace-frames A:B    only frames A to B - 1 of each app are in the trace\n"
     "  --report FILE         write the measurements as JSON\n"
     "  --quiet               no progress and no table\n"
-    "  --watchdog S          stop when a firing (not of a source), a start or a close takes\n"
-    "                        longer than S seconds; 0 = never (default 60)\n"
+    "  --watchdog S          stop when a firing (not of a source that waits for data), a start\n"
+    "                        or a close takes longer than S seconds; 0 = never (default 60)\n"
     "  --strict              wait after each kernel on a GPU: failures name it\n"
     "  --real-time           threads under SCHED_FIFO, on a core each; memory stays where it is\n"
     "  --reserve             the same, and threads whose work the text bounds under\n"
@@ -233,7 +235,10 @@ inline Options parsed(int count, char **words)
                                   : is("--replay")       ? &options.replay
                                   : is("--clocks")       ? &options.clocks
                                                          : nullptr;
-        if (!text && !is("--frames") && !is("--set") && !is("--watchdog"))
+        double *const seconds = is("--watchdog")  ? &options.watchdog
+                                : is("--seconds") ? &options.seconds
+                                                  : nullptr;
+        if (!text && !seconds && !is("--frames") && !is("--set"))
             refuse("unrecognized arguments: " + word);
         if (!has_value) {
             if (i + 1 == count)
@@ -247,15 +252,15 @@ inline Options parsed(int count, char **words)
                    "' (choose from 'set', 'model', 'emulate')");
         else if (text)
             *text = value;
-        else if (is("--frames")) {
+        else if (!seconds) {
             options.frames = count_of(value);
             if (options.frames < 0)
                 refuse("argument --frames: must be a number, 0 or more");
         } else {
             char *end = nullptr;
-            options.watchdog = strtod(value.c_str(), &end);
-            if (value.empty() || *end || !std::isfinite(options.watchdog) || options.watchdog < 0)
-                refuse("argument --watchdog: must be a number of seconds, 0 or more");
+            *seconds = strtod(value.c_str(), &end);
+            if (value.empty() || *end || !std::isfinite(*seconds) || *seconds < 0)
+                refuse("argument " + word + ": must be a number of seconds, 0 or more");
         }
     }
     return options;

@@ -79,6 +79,25 @@ bool reserve(const Scheduling &wanted)
     return false;
 }
 
+// With --reserve: which threads of apps with a period reserve nothing, and why.
+void tell_unreserved()
+{
+    std::string fixed, unbounded;
+    for (const Worker *worker : run.workers) {
+        const Scheduling &wanted = worker->scheduling;
+        const std::string name = worker->processor;
+        std::string &names = wanted.kind == Scheduling::FIXED ? fixed : unbounded;
+        const bool none = wanted.kind == Scheduling::FIXED ||
+                          (wanted.kind == Scheduling::ORDINARY && wanted.budget == 0);
+        if (none && (", " + names + ",").find(", " + name + ",") == std::string::npos)
+            names += (names.empty() ? "" : ", ") + name;
+    }
+    if (!fixed.empty())
+        run.say("--reserve: " + fixed + ": nothing, the platform has fixed priorities");
+    if (!unbounded.empty())
+        run.say("--reserve: " + unbounded + ": nothing, the text does not bound this work");
+}
+
 void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
@@ -176,9 +195,10 @@ class Watch
     const Options &options;
     Interrupts &interrupts;
     int64_t handled = 0, seen = -1;
-    ns moved = now(), polled = now(), awake_since = 0, drained = 0, next_log = 0, logged = 0;
+    ns moved = now(), polled = now(), awake_since = 0, drained = 0, ends = 0, next_log = 0, logged = 0;
     struct Pace {
-        int64_t late = 0, frames = 0, in_log = 0;
+        int64_t frames = 0, overdue = 0, in_log = 0;
+        std::vector<int64_t> misses;  // of deadlines: of frames, and of each path
         ns since = now();
         bool behind = false;
     };
@@ -189,12 +209,23 @@ class Watch
     static double since(ns time) { return double(now() - time) / 1e9; }
     // Where there are states, those of the other ones have nothing to do.
     static bool works(const Worker &worker) { return worker.alive && !worker.parked; }
-    static int64_t late(const App &app)
+    // Frames that are overdue count as frames that are late.
+    static std::vector<int64_t> misses_of(const App &app, int64_t overdue)
     {
-        int64_t misses = app.latencies.misses;
+        std::vector<int64_t> misses{app.latencies.misses + overdue};
         for (const Path *path : app.paths)
-            misses += path->latencies.misses;
+            misses.push_back(path->latencies.misses);
         return misses;
+    }
+    // Frames that have begun are finished, and no others begin.
+    void drain()
+    {
+        run.give_up();
+        run.draining = true;
+        for (App *app : App::all)
+            app->drain();
+        Run::stir();
+        drained = now();
     }
     // Only sources are left that wait for their data: what they wait for begins no frame any more.
     bool only_sources_wait()
@@ -265,10 +296,10 @@ class Watch
                 continue;
             const Task &task = *Task::all[number - 1];
             const double seconds = since(std::max(line.since.load(), awake_since));
-            if (options.watchdog > 0 && seconds > options.watchdog && !task.source)
+            if (options.watchdog > 0 && seconds > options.watchdog && !task.may_wait())
                 run.fail({&task, firing,
-                          format("did not return for %.0f s (see --watchdog); ", seconds) +
-                              who_waits()});
+                          "did not return for " + flow::seconds(seconds) +
+                              " s (see --watchdog); " + who_waits()});
             else if (seconds > (warned[i].first == firing ? warned[i].second : 10.0)) {
                 warned[i] = {firing, 2 * seconds};
                 run.say(std::string(task.name) + format(" has been in firing %lld for %.0f s",
@@ -276,43 +307,60 @@ class Watch
             }
         }
     }
-    static std::string out_of_time(const App &app, int64_t missed, int64_t frames)
+    static std::string out_of_time(const App &app, const std::vector<int64_t> &misses,
+                                   int64_t frames, bool begins)
     {
-        const Latencies &times = app.latencies;
         std::string told;
-        if (times.deadline >= 0)
-            told = "deadline " + in_ms(times.deadline);
-        if (times.count)
-            told += (told.empty() ? "last frame " : ", last frame ") +
-                    in_ms(times.latest[(times.count - 1) % KEPT]);
+        const auto tell = [&](const std::string &name, const char *last, const Latencies &of) {
+            told += (told.empty() ? "" : "; ") + name + "deadline " + in_ms(of.deadline);
+            if (of.count)
+                told += std::string(", ") + last + " " + in_ms(of.latest[(of.count - 1) % KEPT]);
+        };
+        int64_t missed = misses[0];
+        if (missed)
+            tell("", "last frame", app.latencies);
+        for (size_t i = 1; i < misses.size(); i++) {
+            missed += misses[i];
+            if (misses[i])
+                tell(ends_of(*app.paths[i - 1]) + ": ", "last", app.paths[i - 1]->latencies);
+        }
+        if (!begins)
+            told += (told.empty() ? "" : "; ") + ("no frame begins: " + who_waits());
         return app.name +
                format(" missed %lld deadlines in its last %lld frames",
                       static_cast<long long>(missed), static_cast<long long>(frames)) +
-               (told.empty() ? "" : " (" + told + ")");
+               " (" + told + ")";
     }
     static std::string in_ms(ns time)
     {
-        return format("%g ms", std::round(double(time) / 1e3) / 1e3);
+        return plain(double(time) / 1e6) + " ms";
     }
     void check_pace()
     {
         for (size_t i = 0; i < paces.size(); i++) {
-            const App &app = *App::all[i];
+            App &app = *App::all[i];
             Pace &pace = paces[i];
             if (since(pace.since) < PACE || !app.paced() || run.full_speed)
                 continue;
-            const int64_t missed = late(app) - pace.late, done = app.total() - pace.frames;
-            if (!done)
+            const int64_t overdue = app.overdue(now(), run.begin),
+                          done = app.total() + overdue - pace.frames;
+            if (done <= 0)
                 continue;
+            const std::vector<int64_t> counted = misses_of(app, overdue);
+            std::vector<int64_t> misses = counted;
+            int64_t missed = 0;
+            for (size_t k = 0; k < misses.size(); k++)
+                missed += misses[k] -= k < pace.misses.size() ? pace.misses[k] : 0;
             if (!pace.behind && 2 * missed > done) {
-                Run::complain(out_of_time(app, missed, done));
+                Run::complain(out_of_time(app, misses, done, overdue <= pace.overdue));
                 pace.behind = true;
             } else if (pace.behind && !missed) {
                 Run::complain(std::string(app.name) + " is in time again");
                 pace.behind = false;
             }
-            pace.late += missed;
+            pace.misses = counted;
             pace.frames += done;
+            pace.overdue = overdue;
             pace.since = now();
         }
     }
@@ -359,13 +407,12 @@ public:
                     run.stop();
                     return abandon();
                 }
-                run.draining = true;
-                for (App *app : App::all)
-                    app->drain();
-                Run::stir();
-                drained = now();
+                drain();
+                ends = now();
             }
-            if (drained && since(drained) > DRAIN) {
+            if (!drained && options.seconds >= 0 && since(run.begin) >= options.seconds)
+                drain();
+            if (ends && since(ends) > DRAIN) {
                 const std::string waits = who_waits();
                 run.stop();
                 run.say("frames in flight did not end; " + waits);
@@ -460,6 +507,8 @@ public:
     {
         if (run.real_time)
             lock_memory();
+        if (run.reserve)
+            tell_unreserved();
         if (opened() && (run.cells->enter(RUNNING), true)) {
             if (start_workers()) {
                 while (!run.gone && !run.stopping)

@@ -176,6 +176,7 @@ inline std::string app_json(const App &app)
            ", \"fps\": " + or_null(rate_of(app)) +
            ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
            ", \"overruns\": " + std::to_string(app.overruns.load()) +
+           ", \"not_begun\": " + std::to_string(app.not_begun) +
            ", \"latency_ms\": " + latency_json(app.latencies) +
            ", \"histogram\": " + histogram(app.latencies) + ", \"paths\": [" + paths + "]}";
 }
@@ -196,7 +197,7 @@ inline std::string task_json(const Task &task, double seconds)
     return "{\"processor\": " + json(task.processor) +
            ", \"firings\": " + std::to_string(done.fired) + ", \"mean_us\": " + mean +
            ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
-           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 4) +
+           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 6) +
            ", \"failed\": " + std::to_string(task.failed) +
            ", \"skipped\": " + std::to_string(done.skipped) +
            (engine.empty() ? "" : ", \"engine\": " + json(engine)) + "}";
@@ -328,7 +329,7 @@ inline std::string report(const About &about, int status)
     for (const App *app : App::all)
         apps.add(app->name, app_json(*app));
     for (const char *lane : about.processors)
-        processors.add(lane, "{\"utilization\": " + number(utilization(lane), 4) + "}");
+        processors.add(lane, "{\"utilization\": " + number(utilization(lane), 6) + "}");
     for (const Task *task : Task::all)
         tasks.add(task->name, task_json(*task, seconds));
     for (const auto &[name, capacity, most] : filled(about))
@@ -426,7 +427,7 @@ inline std::string table(const About &about)
         const double share = double(done.busy) / 1e9 / std::max(run.seconds, 1e-9);
         tasks.push_back({task->name, task->processor, std::to_string(done.fired),
                          done.fired ? number(mean_us(done)) : "-",
-                         number(double(done.longest) / 1e3), number(100 * share, 1) + " %"});
+                         number(double(done.longest) / 1e3), decimals(100 * share, 1) + " %"});
         if (task->failed || done.skipped)
             lost.push_back(
                 {task->name, std::to_string(task->failed), std::to_string(done.skipped)});
@@ -435,7 +436,7 @@ inline std::string table(const About &about)
     }
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
-        processors.push_back({lane, number(100 * utilization(lane), 1) + " %"});
+        processors.push_back({lane, decimals(100 * utilization(lane), 1) + " %"});
     Rows dropped{{"tokens", "written", "dropped"}};
     for (const Dropped &place : droppers())
         dropped.push_back({place.name, std::to_string(place.box->written),
@@ -474,13 +475,13 @@ inline std::string table(const About &about)
 inline std::string missed_deadlines()
 {
     std::string found;
-    const auto add = [&](const std::string &name, const Latencies &of) {
+    const auto add = [&](const std::string &name, const Latencies &of, int64_t others = 0) {
         if (of.misses)
             found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
-                     std::to_string(of.count);
+                     std::to_string(of.count + others);
     };
     for (const App *app : App::all) {
-        add(app->name, app->latencies);
+        add(app->name, app->latencies, app->not_begun);
         for (const Path *path : app->paths)
             add(ends_of(*path), path->latencies);
     }

@@ -43,8 +43,18 @@ void Run::stir()
         bell->ring();
 }
 
+void Run::give_up()
+{
+    if (draining || stopping || full_speed)
+        return;
+    const ns time = now();
+    for (App *app : App::all)
+        app->give_up(time, begin);
+}
+
 void Run::stop()
 {
+    give_up();
     stopping = true;
     for (App *app : App::all)
         app->until = 0;

@@ -144,7 +144,7 @@ class Supervisor
                 return format("did not return within %.0f s of a signal", patience);
         } else if (cells.phase != IDLE) {
             if (watchdog > 0 && silent > watchdog)
-                return format("did not return for %.0f s (see --watchdog)", silent);
+                return "did not return for " + seconds(silent) + " s (see --watchdog)";
             const bool starts = cells.phase == STARTING;
             if (silent > (starts ? STARTS * (1 + words) : SILENT * (1 << words))) {
                 words++;

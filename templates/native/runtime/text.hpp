@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,26 @@ __attribute__((format(printf, 1, 2))) inline std::string format(const char *how,
     va_end(given);
     return text;
 }
+
+// A number with at least so many decimals, and below 1 with as many as three significant digits
+// need, six at most.
+inline std::string decimals(double value, int least)
+{
+    if (value > 0 && value < 1)
+        least = std::max(least, std::min(6, 2 - static_cast<int>(std::floor(std::log10(value)))));
+    return format("%.*f", least, value);
+}
+
+// A number with three decimals, or three significant digits, without zeros at its end.
+inline std::string plain(double value)
+{
+    std::string text = decimals(value, 3);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.back() == '.' ? text.substr(0, text.size() - 1) : text;
+}
+
+// A time in whole seconds, or, below one, with two significant digits.
+inline std::string seconds(double value) { return format(value >= 1 ? "%.0f" : "%.2g", value); }
 
 // Bytes of a character that UTF-8 begins there; 0 where it is none.
 inline size_t utf8(const std::string &text, size_t at)

@@ -131,6 +131,8 @@ struct Run {
     static void stir();
     // Workers leave what they are at, whatever becomes of their frames.
     void stop();
+    // What should have begun by now will not.
+    void give_up();
     // Stop everything; the first failure is the one that is reported.
     void fail(Failure why);
     // The failure in words, while the program still runs.
