@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from fractions import Fraction
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,16 +90,28 @@ def _seen(bound: GroupBound | PathBound, count: int) -> list[str]:
 def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
     for group in groups:
         word = _verdict(group)
-        suppositions = {"estimates": group.conditional, "niceness": group.niceness}
-        supposed = " and ".join(name for name, needed in suppositions.items() if needed)
-        if supposed:
-            word += f" if {supposed} holds" if supposed == "niceness" else f" if {supposed} hold"
-        if group.interpreter and group.schedulable:
-            word += f" {'and' if supposed else 'if'} the interpreter is free"
-        row = [group.app, word, _ms(group.response_ns), _ms(group.deadline_ns)]
+        row = [
+            group.app,
+            word + _supposing(group, group.schedulable),
+            _ms(group.response_ns),
+            _ms(group.deadline_ns),
+        ]
         if ran:
             row += _seen(group, group.frames)
         yield row
+
+
+def _supposing(group: GroupBound, good: bool, unskipped: bool = False) -> str:
+    """Under what conditions the verdict on an app, or on one of its paths, holds; empty if under
+    none."""
+    suppositions = {"estimates": group.conditional, "niceness": group.niceness}
+    supposed = " and ".join(name for name, needed in suppositions.items() if needed)
+    conditions = [f"{supposed} {'holds' if supposed == 'niceness' else 'hold'}"] if supposed else []
+    if group.interpreter and good:
+        conditions.append("the interpreter is free")
+    if unskipped and good:
+        conditions.append("no frame is skipped")
+    return f" if {' and '.join(conditions)}" if conditions else ""
 
 
 def _verdict(group: GroupBound) -> str:
@@ -155,16 +166,16 @@ def _what_is_proved(joint: Joint) -> str:
 
 
 def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
-    for path in chain.from_iterable(group.paths for group in groups):
-        word = ""
-        if path.deadline_ns is not None:
-            word = "met" if path.met else "too late"
-            if path.met and path.unskipped:
-                word += " if no frame is skipped"
-        row = [path.name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
-        if ran:
-            row += _seen(path, path.firings)
-        yield row
+    for group in groups:
+        for path in group.paths:
+            word = ""
+            if path.deadline_ns is not None:
+                word = "met" if path.met else "too late"
+                word += _supposing(group, path.met, path.unskipped)
+            row = [path.name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
+            if ran:
+                row += _seen(path, path.firings)
+            yield row
 
 
 def _ms(ns: int | None) -> str:

@@ -24,6 +24,7 @@ from ..kinds.onnx_cuda import OnnxCudaCode
 from ..kinds.openvino import OpenVinoCode
 from ..kinds.python import PythonCode
 from ..kinds.resample import ResampleCode
+from ..kinds.tensorrt import TensorRTCode
 from .kernels import not_compilable
 from .main_cpp import lossy
 
@@ -175,6 +176,13 @@ def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:
             f"{_OTHERWISE}"
         )
         yield Diagnostic("F660", message, span, help=help_text)
+    elif isinstance(code, TensorRTCode):
+        message = f"`{task.name}` runs in TensorRT: native programs have no such thing yet"
+        help_text = (
+            "place it on a CPU, or leave `tensorrt` out of the platform, whose GPU then has"
+            f" ONNX Runtime; or {_OTHERWISE}"
+        )
+        yield Diagnostic("F661", message, span, help=help_text)
     elif not isinstance(code, _KINDS):
         yield _later(f"`{task.name}` runs as code of the kind `{code.kind}`", span)
     if isinstance(code, CudaCode | OnnxCudaCode) and task.on_error != "stop":

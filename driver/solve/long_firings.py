@@ -80,4 +80,5 @@ def _least_limit(joint: Joint, verdict: MappingVerdict) -> Fraction:
 
 def _measure_again(valid: Valid) -> str:
     where = "" if valid.platform.name == valid.host.name else f" --platform {valid.platform.name}"
+    where += " --target native" if valid.platform.native else ""
     return f"`flowc profile{where}` measures it again: on a busy machine one firing may be long"

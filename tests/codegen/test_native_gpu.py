@@ -424,17 +424,24 @@ int show(void *state, const float *y, const void *p)
 TWICE = 'extern "C" __global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }'
 
 
-def test_a_network_runs_on_the_gpu(write: Write, tmp_path: Path) -> None:
-    """ONNX Runtime's provider, between kernels: it is asked for, and refused where it is not."""
-    text = write(NETWORK + PC, t_c=NETWORK_C, k_cu=TWICE)
-    weights = np.arange(9, dtype=np.float32).reshape(3, 3)
+WEIGHTS = np.arange(9, dtype=np.float32).reshape(3, 3)
+
+
+def with_network(write: Write, platform: str) -> Path:
+    """A text with a network between kernels, and its file."""
+    text = write(NETWORK + platform, t_c=NETWORK_C, k_cu=TWICE)
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3]) for n in "xy"]
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    initial = [onnx.numpy_helper.from_array(weights, "w")]
+    initial = [onnx.numpy_helper.from_array(WEIGHTS, "w")]
     graph = helper.make_graph(nodes, "net", values[:1], values[1:], initial)
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=opset), text.parent / "n.onnx")
-    build = built(text, tmp_path / "net")
+    return text
+
+
+def test_a_network_runs_on_the_gpu(write: Write, tmp_path: Path) -> None:
+    """ONNX Runtime's provider, between kernels: it is asked for, and refused where it is not."""
+    build = built(with_network(write, PC), tmp_path / "net")
     assert not (build / "lib").exists()
     real = str(onnxruntime_library())
     status, _, said = run(build, "--frames", "3", FLOWC_ONNXRUNTIME=real)
@@ -444,8 +451,17 @@ def test_a_network_runs_on_the_gpu(write: Write, tmp_path: Path) -> None:
     variables = {"FLOWC_ONNXRUNTIME": str(library), "FLOWC_STAND_IN_ONNXRUNTIME": real}
     status, out, said = run(build, "--frames", "3", "--quiet", **variables)
     assert (status, said) == (0, "stand-in: 1 on the GPU\n")
-    wanted = [4 * (np.arange(n, n + 3, dtype=np.float32) @ weights) for n in range(3)]
+    wanted = [4 * (np.arange(n, n + 3, dtype=np.float32) @ WEIGHTS) for n in range(3)]
     assert out == "".join(f"{y[0]:g} {y[1]:g} {y[2]:g}\n" for y in wanted)
+
+
+def test_tensorrt_is_refused_with_ways_out(write: Write, tmp_path: Path) -> None:
+    platform = PC.replace("compute 9.0", 'compute 9.0   tensorrt "10.3"')
+    with pytest.raises(Errors) as refusal:
+        built(with_network(write, platform), tmp_path / "build")
+    (fault,) = refusal.value.diagnostics
+    assert fault.code == "F661" and "`A.net` runs in TensorRT" in fault.message
+    assert "leave `tensorrt` out of the platform" in fault.help
 
 
 # -- what is refused -------------------------------------------------------------------------------
