@@ -10,7 +10,16 @@ from fractions import Fraction
 from math import prod
 from pathlib import Path
 
-from ..model.application import MOST_BATCH, FilePath, Implementation, Network, Port, Task, Tensor
+from ..model.application import (
+    MOST_BATCH,
+    FilePath,
+    Implementation,
+    Network,
+    OnError,
+    Port,
+    Task,
+    Tensor,
+)
 from ..model.diagnostic import did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import DTYPES, MOST_ALONG, OPEN, TensorType
@@ -29,6 +38,7 @@ from .code import PythonSymbol
 from .context import Context
 from .evaluate import Evaluator, shown
 from .network_sizes import sized
+from .policies import policy_of
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
@@ -61,6 +71,7 @@ class _Clauses:
     precision: str
     within_db: float | None
     library: str
+    on_error: OnError
 
     @property
     def place(self) -> Path:
@@ -154,6 +165,7 @@ class NetworkBuilder:
             precision,
             self._within(settings),
             self._library(settings),
+            self._on_error(declaration),
         )
         place = self._place(clauses)
         if place is None or not clauses.readable:
@@ -186,6 +198,14 @@ class NetworkBuilder:
                     self._context.repeated("F115", message, item.span, first)
                 settings[item.key] = item
         return settings
+
+    def _on_error(self, declaration: s.NetworkDecl) -> OnError:
+        """What it does when a firing raises, in its network, `pre` or `post`."""
+        policy: OnError = "stop"
+        for item in declaration.items:
+            if isinstance(item, s.OnErrorDecl):
+                policy = policy_of(item, self._context)
+        return policy
 
     def _batch(self, settings: dict[str, s.SettingDecl]) -> int | None:
         setting = settings.get("batch")
@@ -834,6 +854,7 @@ class _NetworkTemplate:
             None,
             "",
             port.span,
+            on_error=self._clauses.on_error,
         )
         self._around.append(task)
         for tensor in (p.name for p in inner):
@@ -882,6 +903,7 @@ class _NetworkTemplate:
             network,
             declaration.doc,
             declaration.name.span,
+            on_error=self._clauses.on_error,
         )
         before = [t for t in self._around if t.definition.endswith(".pre")]
         after = [t for t in self._around if t.definition.endswith(".post")]
