@@ -45,7 +45,7 @@ from .template import Template, TemplateChannel, beside
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 #: The word for whichever precision is near enough, and those of which one can say how near.
 ANY = "any"
-JUDGED = (ANY, "bf16")
+JUDGED = (ANY, "bf16", "int8")
 #: Operators of a network that a message names.
 MOST_NAMED = 4
 #: The word for code in front of an input, and behind an output.

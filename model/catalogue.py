@@ -367,7 +367,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F541": (
         "an engine gives other results",
-        "Before a network is built for another engine than ONNX Runtime, both run it on the same data, and their results are compared.",
+        "Before a network is built for another engine than ONNX Runtime, both run it on the same data, and their results are compared. With `within`, so are those of 8 bits and of 32.",
     ),
     "F542": (
         "a precision that is left open is not chosen",

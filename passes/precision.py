@@ -26,8 +26,8 @@ from .staged import Staged
 if TYPE_CHECKING:
     from ..networks.quantization.quantize import QuantizationLoss
 
-#: Changes when the same network and data would be quantized differently.
-RULES = 2
+#: Changes when the same network and data would be quantized, or the loss measured, differently.
+RULES = 3
 
 
 @dataclass(frozen=True, slots=True)
