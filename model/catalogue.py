@@ -250,6 +250,10 @@ CODES: dict[str, tuple[str, str]] = {
         "places of layers cannot be read",
         "`--places` names a JSON file that has the layers of an `.onnx` network by processor, or their times in ns by processor and layer.",
     ),
+    "F415": (
+        "a batch has no effect",
+        "`batch` groups firings of one iteration. Where a network fires once in an iteration, because the ports before and behind it have rate 1, there is nothing to group. Rates above 1, lists and `batch up to` in an app with open ends give it several firings. This is a warning.",
+    ),
     # -- platforms and mappings --------------------------------------------------------------------
     "F501": (
         "there is no such processor",
