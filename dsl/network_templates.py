@@ -768,8 +768,15 @@ class _NetworkTemplate:
             self._add_wrapped(port, port.wrap_kind, port.wrap, borders)
         elif len(borders) == 1:
             declared = self._clauses.type_of(port) or self._sized(borders[0])
-            type_ = self._owner.fixed(borders[0], declared, port.span, name, self._cause(direction))
-            self._core_port(name, direction, borders[0], type_, port.span)
+            largest = (
+                self._largest(borders[0]) if declared is not None and direction == "out" else None
+            )
+            if largest is None:
+                cause = self._cause(direction)
+                type_ = self._owner.fixed(borders[0], declared, port.span, name, cause)
+            else:
+                type_ = declared
+            self._core_port(name, direction, borders[0], type_, port.span, largest)
             if type_ is not None:
                 self._seen[direction][name] = ("", self._core[direction][name][0])
         else:
@@ -793,6 +800,14 @@ class _NetworkTemplate:
         sizes = self._clauses.sizes.get(border.name)
         return None if sizes is None else TensorType(border.dtype, sizes)
 
+    def _largest(self, border: Border) -> TensorType | None:
+        """The type of an output for the largest inputs, where inputs have sizes that vary: `sized`
+        compares what the text declares, once it is known what varies. Else None."""
+        varies = any(type_.varies for _, type_ in self._clauses.typed_inputs())
+        if not varies or not border.fixed or not border.carried:
+            return None
+        return TensorType(border.dtype, border.shape)
+
     def _cause(self, direction: s.Direction) -> tuple[Border, ...]:
         return self._inputs if direction == "out" else ()
 
@@ -803,6 +818,7 @@ class _NetworkTemplate:
         border: Border,
         type_: TensorType | None,
         span: Span,
+        largest: TensorType | None = None,
     ) -> None:
         if type_ is None:
             self.good = False
@@ -811,7 +827,7 @@ class _NetworkTemplate:
             return  # the text declares its size
         self._core[direction][name] = (
             Port(name, direction, type_, (1,), False, span),
-            Tensor(border.name, type_),
+            Tensor(border.name, largest or type_),
         )
 
     def _add_wrapped(
