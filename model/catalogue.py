@@ -25,7 +25,7 @@ CODES: dict[str, tuple[str, str]] = {
     # -- names, values, types ----------------------------------------------------------------------
     "F101": (
         "a name is not declared",
-        "Order does not matter, but every name must be declared in this file or in one that it includes.",
+        "Order does not matter, but every name must be declared in this file or in one that it names with `use`.",
     ),
     "F102": (
         "two things have one name",
