@@ -185,7 +185,9 @@ def test_a_service_comes_with_a_starter_or_beside_a_text_with_open_ends(tmp_path
         there.mkdir()
         (there / "small.flow").write_text(OPEN)
         (there / "t.py").write_text("def half(x): return x / 2\n")
-        assert new(str(there), word)[0] == 0
+        status, told, _ = new(str(there), word)
+        assert status == 0
+        assert told.endswith(f"try: cd {there}; flowc build small.flow; uvicorn service:app\n")
         assert names(there) == {"small.flow", "t.py", "small.service", *SERVICE}
         assert "opt/small/small" in (there / "small.service").read_text()
 
