@@ -492,7 +492,7 @@ class NetworkBuilder:
         calibration = None
         pattern = self._calibrate(clauses.settings, clauses.precision)
         if pattern is not None:
-            calibration = FilePath(pattern.value, str(beside(pattern.span, "")))
+            calibration = FilePath(pattern.value, str(beside(pattern.span, "")), pattern.span)
         network = Network(
             clauses.declaration.name.text,
             clauses.file.value,
