@@ -199,7 +199,11 @@ def refuse_existing(target: Path, force: bool) -> None:
 
 def show_built(built: Built) -> None:
     """Report the diagnostics of a build, and how near networks in fewer bits are."""
+    from ._tables import in_8_bits
+
     show_diagnostics(built.diagnostics, sources(built.diagnostics))
+    for line in in_8_bits(built.losses):
+        say(f"flowc: {line}")
     for one in built.compared:
         say(f"flowc: {one}")
 

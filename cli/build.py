@@ -133,7 +133,7 @@ def _program(file: Path, options: BuildTarget, as_json: bool) -> int:
             document["ends"] = [asdict(end) for end in built.ends]
         print_json(document)
         return 0
-    _print_output(built.directory, built.fresh, built.losses)
+    print(with_freshness(built.directory, built.fresh))
     for processor, tasks in sorted(_tasks_by_processor(built.mapping).items()):
         hidden = len(tasks) - MOST_TASKS
         shown = ", ".join(tasks[:MOST_TASKS])
@@ -178,15 +178,6 @@ def _document_of_program(built: Built) -> dict[str, Any]:
 def _losses(losses: Mapping[str, Iterable[QuantizationLoss]]) -> dict[str, list[dict[str, Any]]]:
     """The losses of networks in 8 bits, as data."""
     return {network: [asdict(loss) for loss in own] for network, own in losses.items()}
-
-
-def _print_output(
-    output: Path, fresh: bool, losses: Mapping[str, tuple[QuantizationLoss, ...]]
-) -> None:
-    """The first lines about every kind of output."""
-    print(with_freshness(output, fresh))
-    for line in in_8_bits(losses):
-        print(f"  {line}")
 
 
 def _tasks_by_processor(mapping: StoredMapping) -> dict[str, list[str]]:
@@ -264,7 +255,9 @@ def _fmu(file: Path, options: BuildTarget, as_json: bool) -> int:
     if as_json:
         print_json(_document_of_unit(built, shown))
         return 0
-    _print_output(built.file, built.fresh, built.losses)
+    print(with_freshness(built.file, built.fresh))
+    for line in in_8_bits(built.losses):
+        print(f"  {line}")
     because = f": {built.why}" if built.why else ""
     step = f" of {built.step} s" if built.step else ""
     print(f"  FMI {built.version}.0{because}; a step is an iteration{step}")

@@ -55,6 +55,9 @@ def new(
         if service:
             after = f"; then see {shlex.quote(str(directory / 'README.md'))}"
         print(f"try: flowc {'test' if service else 'run'} {new_text} {after}".replace(" ;", ";"))
+    elif "service.py" in files:
+        place = "" if directory == Path() else f"cd {shlex.quote(str(directory))}; "
+        print(f"try: {place}flowc build {texts[0]}.flow; uvicorn service:app")
     return 0
 
 

@@ -48,6 +48,7 @@ ITEMS = {
         "library",
         "variant",
         "accuracy",
+        "on",
     ),
     "GRAPH": ("in", "out", "delay", "repeat", "last"),
     "APP": (
@@ -283,6 +284,14 @@ def _mapping_without_on(p: SyntaxFault) -> Advice | None:
     return None
 
 
+def _bound_at_a_tensor(p: SyntaxFault) -> Advice | None:
+    if p.kind() != "_UP_TO" or p.tokens[0].type != "NETWORK":
+        return None
+    message = "the sizes at a tensor are fixed: a network behind a `pre` takes no `up to`"
+    help_text = "write `up to` in the type of its port, and a task in front in place of the `pre`"
+    return Advice(p.position, message, help_text)
+
+
 def _delay_without_number(p: SyntaxFault) -> Advice | None:
     if p.kind(-1) == "DELAY":
         return Advice(p.position, None, "a delay has a number of tokens: `delay 1`")
@@ -375,6 +384,7 @@ RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _instance_the_other_way,
     _code_without_language,
     _mapping_without_on,
+    _bound_at_a_tensor,
     _delay_without_number,
     _resampling_without_number,
     _instance_called_like_a_word,

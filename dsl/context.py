@@ -24,6 +24,12 @@ KIND_WORDS = {
     "ScenarioDecl": "a scenario",
 }
 
+#: Types of parameters that are no types of tokens.
+_WORDS_OF_TOKENS = dict.fromkeys(
+    ("string", "file"),
+    "strings and files are parameters of tasks; a token of bytes is `uint8[up to N]`",
+)
+
 
 def kind_word(declaration: Declaration) -> str:
     """`a task`, `a type`, ... for messages."""
@@ -104,13 +110,15 @@ class Context:
             )
         elif word.text not in self.poisoned:
             known = [name for name, other in self.names.items() if isinstance(other, kinds)]
+            help_text = ""
             if TypeDecl in kinds:
                 known.extend(DTYPES)
+                help_text = _WORDS_OF_TOKENS.get(word.text, "")
             self.fault(
                 "F101",
                 f"`{word.text}` is not declared",
                 word.span,
                 f"{wanted} is needed here",
-                help=did_you_mean(word.text, known),
+                help=help_text or did_you_mean(word.text, known),
             )
         return None

@@ -10,7 +10,16 @@ from fractions import Fraction
 from math import prod
 from pathlib import Path
 
-from ..model.application import MOST_BATCH, FilePath, Implementation, Network, Port, Task, Tensor
+from ..model.application import (
+    MOST_BATCH,
+    FilePath,
+    Implementation,
+    Network,
+    OnError,
+    Port,
+    Task,
+    Tensor,
+)
 from ..model.diagnostic import did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import DTYPES, MOST_ALONG, OPEN, TensorType
@@ -29,13 +38,14 @@ from .code import PythonSymbol
 from .context import Context
 from .evaluate import Evaluator, shown
 from .network_sizes import sized
+from .policies import policy_of
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 #: The word for whichever precision is near enough, and those of which one can say how near.
 ANY = "any"
-JUDGED = (ANY, "bf16")
+JUDGED = (ANY, "bf16", "int8")
 #: Operators of a network that a message names.
 MOST_NAMED = 4
 #: The word for code in front of an input, and behind an output.
@@ -61,6 +71,7 @@ class _Clauses:
     precision: str
     within_db: float | None
     library: str
+    on_error: OnError
 
     @property
     def place(self) -> Path:
@@ -154,6 +165,7 @@ class NetworkBuilder:
             precision,
             self._within(settings),
             self._library(settings),
+            self._on_error(declaration),
         )
         place = self._place(clauses)
         if place is None or not clauses.readable:
@@ -186,6 +198,14 @@ class NetworkBuilder:
                     self._context.repeated("F115", message, item.span, first)
                 settings[item.key] = item
         return settings
+
+    def _on_error(self, declaration: s.NetworkDecl) -> OnError:
+        """What it does when a firing raises, in its network, `pre` or `post`."""
+        policy: OnError = "stop"
+        for item in declaration.items:
+            if isinstance(item, s.OnErrorDecl):
+                policy = policy_of(item, self._context)
+        return policy
 
     def _batch(self, settings: dict[str, s.SettingDecl]) -> int | None:
         setting = settings.get("batch")
@@ -472,7 +492,7 @@ class NetworkBuilder:
         calibration = None
         pattern = self._calibrate(clauses.settings, clauses.precision)
         if pattern is not None:
-            calibration = FilePath(pattern.value, str(beside(pattern.span, "")))
+            calibration = FilePath(pattern.value, str(beside(pattern.span, "")), pattern.span)
         network = Network(
             clauses.declaration.name.text,
             clauses.file.value,
@@ -748,8 +768,15 @@ class _NetworkTemplate:
             self._add_wrapped(port, port.wrap_kind, port.wrap, borders)
         elif len(borders) == 1:
             declared = self._clauses.type_of(port) or self._sized(borders[0])
-            type_ = self._owner.fixed(borders[0], declared, port.span, name, self._cause(direction))
-            self._core_port(name, direction, borders[0], type_, port.span)
+            largest = (
+                self._largest(borders[0]) if declared is not None and direction == "out" else None
+            )
+            if largest is None:
+                cause = self._cause(direction)
+                type_ = self._owner.fixed(borders[0], declared, port.span, name, cause)
+            else:
+                type_ = declared
+            self._core_port(name, direction, borders[0], type_, port.span, largest)
             if type_ is not None:
                 self._seen[direction][name] = ("", self._core[direction][name][0])
         else:
@@ -773,6 +800,14 @@ class _NetworkTemplate:
         sizes = self._clauses.sizes.get(border.name)
         return None if sizes is None else TensorType(border.dtype, sizes)
 
+    def _largest(self, border: Border) -> TensorType | None:
+        """The type of an output for the largest inputs, where inputs have sizes that vary: `sized`
+        compares what the text declares, once it is known what varies. Else None."""
+        varies = any(type_.varies for _, type_ in self._clauses.typed_inputs())
+        if not varies or not border.fixed or not border.carried:
+            return None
+        return TensorType(border.dtype, border.shape)
+
     def _cause(self, direction: s.Direction) -> tuple[Border, ...]:
         return self._inputs if direction == "out" else ()
 
@@ -783,6 +818,7 @@ class _NetworkTemplate:
         border: Border,
         type_: TensorType | None,
         span: Span,
+        largest: TensorType | None = None,
     ) -> None:
         if type_ is None:
             self.good = False
@@ -791,7 +827,7 @@ class _NetworkTemplate:
             return  # the text declares its size
         self._core[direction][name] = (
             Port(name, direction, type_, (1,), False, span),
-            Tensor(border.name, type_),
+            Tensor(border.name, largest or type_),
         )
 
     def _add_wrapped(
@@ -834,6 +870,7 @@ class _NetworkTemplate:
             None,
             "",
             port.span,
+            on_error=self._clauses.on_error,
         )
         self._around.append(task)
         for tensor in (p.name for p in inner):
@@ -882,6 +919,7 @@ class _NetworkTemplate:
             network,
             declaration.doc,
             declaration.name.span,
+            on_error=self._clauses.on_error,
         )
         before = [t for t in self._around if t.definition.endswith(".pre")]
         after = [t for t in self._around if t.definition.endswith(".post")]

@@ -232,7 +232,7 @@ class VariantDecl:
 class NetworkDecl:
     name: Word
     file: Text | None
-    items: tuple[NetPort | SettingDecl | VariantDecl, ...]
+    items: tuple[NetPort | SettingDecl | VariantDecl | OnErrorDecl, ...]
     doc: str
     span: Span
 

@@ -8,17 +8,16 @@ from itertools import chain, pairwise
 from typing import TypeVar
 
 from ..model.application import Implementation, OnError, Parameter, Port, StateField, Task
-from ..model.diagnostic import Note, did_you_mean, listed, one_of
+from ..model.diagnostic import Note, listed
 from ..model.span import Span
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Asked, Evaluator
 from .kernels import LaunchBuilder
+from .policies import policy_of
 from .task_code import FiringText, TaskCode
 from .template import Template
-
-ERROR_POLICIES: dict[str, OnError] = {"stop": "stop", "skip": "skip", "restart": "restart"}
 
 Item = TypeVar("Item")
 OnlyItem = TypeVar("OnlyItem", s.WcetDecl, s.ReferenceDecl, s.ToleranceDecl)
@@ -143,7 +142,7 @@ class TaskBuilder:
             case s.EventsDecl():
                 self._declare_events(item)
             case s.OnErrorDecl():
-                self._on_error = self._policy(item)
+                self._on_error = policy_of(item, self._context)
             case _:  # needs all ports and arrays
                 pass
 
@@ -236,20 +235,6 @@ class TaskBuilder:
                     "F102", message, word.span, first.span, help="rename the event"
                 )
             self._events[word.text] = word
-
-    def _policy(self, item: s.OnErrorDecl) -> OnError:
-        """What the task does when a firing raises."""
-        policy = item.policy.text
-        if item.event.text != "error":
-            help_text = 'write `on error skip`, or code such as `on cpu python "file.py:name"`'
-            message = f"`on {item.event.text}` is no event of a task"
-            self._context.fault("F217", message, item.event.span, help=help_text)
-        elif policy not in ERROR_POLICIES:
-            help_text = did_you_mean(policy, ERROR_POLICIES)
-            help_text = help_text or f"there is {one_of(ERROR_POLICIES)}"
-            message = f"`{policy}` is no policy for errors"
-            self._context.fault("F217", message, item.policy.span, help=help_text)
-        return ERROR_POLICIES.get(policy, "stop")
 
     def _firing(self, parameters: tuple[str, ...]) -> FiringText:
         inputs = tuple(port.name for port in self._inputs)

@@ -44,9 +44,11 @@ class Template:
 def unreadable(place: Path, most: int = MOST) -> str:
     """The reason why a file cannot be read or has more than `most` bytes; empty if it can be read.
 
-    Invalid paths (too long, a zero byte), directories and devices count as missing.
+    Invalid paths (too long, a zero byte) and devices count as missing.
     """
     try:
+        if place.is_dir():
+            return "is a folder, and a file is wanted"
         if not place.is_file():
             return "does not exist"
         read_bytes(place, most)

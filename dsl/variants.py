@@ -138,11 +138,11 @@ class Variants:
 def _alone(declaration: s.NetworkDecl, variant: s.VariantDecl) -> s.NetworkDecl:
     """A variant as a network without variants: its ports override those of the network."""
     own = {p.name.text: p for p in variant.ports}
-    items: list[s.NetPort | s.SettingDecl] = []
+    items: list[s.NetPort | s.SettingDecl | s.OnErrorDecl] = []
     for item in declaration.items:
         if isinstance(item, s.NetPort):
             items.append(_over(own.pop(item.name.text), item) if item.name.text in own else item)
-        elif isinstance(item, s.SettingDecl):
+        elif not isinstance(item, s.VariantDecl):
             items.append(item)
     name = s.Word(f"{declaration.name.text}.{variant.name.text}", variant.name.span)
     return s.NetworkDecl(name, variant.file, (*items, *own.values()), declaration.doc, variant.span)

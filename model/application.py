@@ -22,11 +22,12 @@ Value = bool | int | Fraction | str
 @dataclass(frozen=True, slots=True)
 class FilePath:
     """The value of a parameter of type `file`: an existing file, as the user wrote it and where it
-    is.
+    is. `span` is the place in the text.
     """
 
     text: str
     path: str
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Parameter = Value | FilePath

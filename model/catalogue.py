@@ -25,7 +25,7 @@ CODES: dict[str, tuple[str, str]] = {
     # -- names, values, types ----------------------------------------------------------------------
     "F101": (
         "a name is not declared",
-        "Order does not matter, but every name must be declared in this file or in one that it includes.",
+        "Order does not matter, but every name must be declared in this file or in one that it names with `use`.",
     ),
     "F102": (
         "two things have one name",
@@ -250,6 +250,10 @@ CODES: dict[str, tuple[str, str]] = {
         "places of layers cannot be read",
         "`--places` names a JSON file that has the layers of an `.onnx` network by processor, or their times in ns by processor and layer.",
     ),
+    "F415": (
+        "a batch has no effect",
+        "`batch` groups firings of one iteration. Where a network fires once in an iteration, because the ports before and behind it have rate 1, there is nothing to group. Rates above 1, lists and `batch up to` in an app with open ends give it several firings. This is a warning.",
+    ),
     # -- platforms and mappings --------------------------------------------------------------------
     "F501": (
         "there is no such processor",
@@ -367,7 +371,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F541": (
         "an engine gives other results",
-        "Before a network is built for another engine than ONNX Runtime, both run it on the same data, and their results are compared.",
+        "Before a network is built for another engine than ONNX Runtime, both run it on the same data, and their results are compared. With `within`, so are those of 8 bits and of 32.",
     ),
     "F542": (
         "a precision that is left open is not chosen",

@@ -26,8 +26,8 @@ from .staged import Staged
 if TYPE_CHECKING:
     from ..networks.quantization.quantize import QuantizationLoss
 
-#: Changes when the same network and data would be quantized differently.
-RULES = 2
+#: Changes when the same network and data would be quantized, or the loss measured, differently.
+RULES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,10 @@ def convert_network(system: System, task: Task, tensorrt: tuple[int, ...] = ()) 
             model = with_ranges(model, samples)
         losses = loss(Path(network.path), model, samples)
     except NetworkError as fault:
-        raise Errors([Diagnostic(fault.code, fault.message, task.span, help=fault.help)]) from fault
+        span = task.span
+        if fault.code == "F410":  # it is about the samples
+            span = network.calibrate.span or span
+        raise Errors([Diagnostic(fault.code, fault.message, span, help=fault.help)]) from fault
     place = _place(system, network, tensorrt)
     stored = json.dumps([asdict(x) for x in losses]).encode()
     _keep(place, {_name(network, place): model, "loss.json": stored})

@@ -22,7 +22,7 @@ from .program import Program
 from .record import Recorder
 from .replay import Replay
 from .replaying import is_report, replay_of
-from .report import build_of, missed_deadlines, report, table
+from .report import build_of, missed_deadlines, report, table, unfinished
 from .run import Run
 from .shared_cells import STARTING
 from .status import LiveStatus, LogStatus, TerminalStatus
@@ -224,8 +224,11 @@ def _traced(program: Program, options: RunOptions) -> Optional[FlightRecorder]:
 
 
 def _say_end(program: Program, options: RunOptions, good: bool, missed: str) -> None:
-    """Why it has failed, or what deadlines were missed."""
+    """Why it has failed, or what was dropped and what deadlines were missed."""
     failure = program.run.failure
+    if good and not options.quiet and program.control is None:
+        for dropped in unfinished(program.apps):
+            complain("warning: " + dropped)
     if not good and failure is not None:
         complain(str(failure), failure.details)
     elif missed and options.fail_on_miss:

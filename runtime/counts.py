@@ -7,7 +7,7 @@ one by one does not fire for a null token, and hands on null tokens.
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -104,6 +104,20 @@ class Rows:
             if not self._made[k]:
                 self._made[k] = [result[at : at + len(row[0])] for result in results]
                 at += len(row[0])
+
+    def singly(self, fire: Callable[[int, List[np.ndarray]], Sequence[Any]]) -> None:
+        """Those that take place, each by itself: `fire` gets its number among all of them and its
+        tokens, and returns what it has made."""
+        rows: List[List[Any]] = []
+        made: List[Sequence[Any]] = []
+        number = 0
+        for row, passed in zip(self._rows, self._made):
+            ones = [row] if passed else [[p[k : k + 1] for p in row] for k in range(len(row[0]))]
+            for one in ones:
+                rows.append(one)
+                made.append(passed or fire(number, [on_host(piece) for piece in one]))
+                number += len(one[0])
+        self._rows, self._made = rows, made
 
     @property
     def results(self) -> List[Any]:

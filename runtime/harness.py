@@ -189,7 +189,7 @@ class Harness(unittest.TestCase):
             t["code"].get("end") == "take" for t in self.document["tasks"]
         ):
             self.skipTest("another app made too few tokens for a frame, or they were dropped")
-        self.assertGreater(self.running.frames, 0, "no frame was finished")
+        self.assertGreater(self.running.frames, 0, self._without_a_frame())
         for task in self.document["tasks"]:
             firings = list(self.run_.inputs.get(task["name"], {}))
             wanted = self.firings[task["name"]]
@@ -199,6 +199,18 @@ class Harness(unittest.TestCase):
                 self.assertEqual(
                     firings, sorted(firings), "order of the firings of sink %s" % task["name"]
                 )
+
+    def _without_a_frame(self) -> str:
+        """Why no frame was finished, as far as one can tell."""
+        tasks = [t for t in self.document["tasks"] if not t["inputs"]]
+        fired = [
+            "%s fired %d times of the %d of a frame" % (t["name"], fired, t["firings"])
+            for t in tasks
+            for fired in [len(self.run_.inputs.get(t["name"], {}))]
+            if fired < t["firings"]
+        ]
+        told = ", ".join(fired) or "no source ended"
+        return "no frame was finished: %s; the program ran in %s" % (told, os.getcwd())
 
     def test_every_input_equals_the_sequential_reference(self) -> None:
         loose = _tolerances(self.document, self.run_.inexact)

@@ -8,7 +8,7 @@ no signal) over the power of the difference. The network has the least of its ou
 from __future__ import annotations
 
 from math import inf, isfinite, log10
-from typing import Any, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 import numpy as np
 
@@ -18,7 +18,8 @@ class OutputNoise:
 
     def __init__(self) -> None:
         self.samples = self.count = self.equal = 0
-        self._sum: Any = 0.0
+        self._sum: Optional[np.ndarray] = None
+        self._several_sizes = False
         self._power = self._noise = 0.0
 
     def add(self, wanted: np.ndarray, made: np.ndarray) -> None:
@@ -30,7 +31,10 @@ class OutputNoise:
             return
         same = (made == wanted) | (np.isnan(made) & np.isnan(wanted))
         exact = np.where(np.isfinite(wanted), wanted, 0.0).astype(np.float64)
-        self._sum = self._sum + exact
+        if self._sum is None or self._sum.shape == exact.shape:
+            self._sum = exact if self._sum is None else self._sum + exact
+        else:
+            self._several_sizes = True
         self._power += float(np.sum(exact**2))
         with np.errstate(invalid="ignore"):
             off = np.where(same, 0.0, made.astype(np.float64) - wanted)
@@ -39,10 +43,12 @@ class OutputNoise:
     @property
     def db(self) -> Optional[float]:
         """The ratio in dB; None for whole numbers. Of samples that are all alike, the mean counts
-        as signal."""
+        as signal, and of samples of several sizes, which have no mean, everything."""
         if self.count or not self.samples:
             return None
-        spread = self._power - float(np.sum(self._sum**2)) / self.samples
+        spread = self._power
+        if self._sum is not None and not self._several_sizes:
+            spread -= float(np.sum(self._sum**2)) / self.samples
         signal = spread if spread > 1e-9 * self._power else self._power
         if not self._noise:
             return inf

@@ -171,6 +171,14 @@ class Ends:
         return {name: (port.dtype, port.shape) for name, port in ports.items()}
 
     @property
+    def types(self) -> Dict[str, str]:
+        """The type of a token of each end, `in` and `out`, in the words of the text."""
+        outlets: Dict[str, Any] = {name: task.inputs[0] for name, task in self._outlets.items()}
+        made = {name: port.one if self._most else port for name, port in outlets.items()}
+        ports = {**{name: self._port(name) for name in self._inlets}, **made}
+        return {name: port.kind(0).replace("[]", "") for name, port in ports.items()}
+
+    @property
     def waiting(self) -> int:
         """Tokens that were put in and that the program has not taken yet."""
         with self._lock:

@@ -1,14 +1,16 @@
 """Runs the tests of a build like `python3 -m unittest discover -s tests -v`, and writes what became
 of each as JSON.
 
-In: the directory of the build, as the current one, and a file to write: `python3 -m
-runtime.outcomes FILE`. Out: the same words and the same exit status as unittest's own, and the
-document `{"seconds", "tests": [{"name", "app", "outcome", "seconds", "message"}]}`.
+In: the directory of the build, as the current one, a file to write, and the directory in which the
+program runs, if that is another one: `python3 -m runtime.outcomes FILE [FOLDER]`. Out: the same
+words and the same exit status as unittest's own, and the document `{"seconds", "tests": [{"name",
+"app", "outcome", "seconds", "message"}]}`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import unittest
@@ -65,10 +67,12 @@ def _outcome(test: unittest.TestCase, seconds: float) -> Dict[str, Any]:
     }
 
 
-def main(file: str) -> int:
+def main(file: str, folder: str = "") -> int:
     """Run the tests; the exit status."""
     begin = time.monotonic()
     suite = unittest.TestLoader().discover("tests")
+    if folder:
+        os.chdir(folder)
     result = unittest.TextTestRunner(verbosity=2, resultclass=_Result, warnings="default").run(
         suite
     )

@@ -246,6 +246,21 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     return found
 
 
+def unfinished(apps: Sequence[App]) -> List[str]:
+    """Of each source that has ended in the middle of a frame, which is not finished then: how many
+    firings led to nothing."""
+    found = []
+    for app in apps:
+        for task in app.tasks if app.exhausted else ():
+            left = task.firings - app.limit * task.per_iteration
+            if task.is_source and 0 < left < task.per_iteration:
+                found.append(
+                    "%s ended in the middle of a frame of %d firings: what the last %d made was "
+                    "dropped" % (task.name, task.per_iteration, left)
+                )
+    return found
+
+
 def _ends(path: Dict[str, Any]) -> str:
     kind = "" if path["kind"] == "path" else "%s " % path["kind"]
     return "%s%s -> %s" % (kind, path["source"], path["task"].partition(".")[2])

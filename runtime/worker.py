@@ -263,7 +263,10 @@ class Worker(threading.Thread, Waiter):
             app.end_at(iteration)
             raise EndOfStream from None
         except BaseException as error:
-            results = self.failed(error, task, firing, group, iteration)
+            if group > 1 and arrays is not None and task.app.requests and _goes_on(task, error):
+                results = self._each_request(task, firing, iteration, arrays)
+            else:
+                results = self.failed(error, task, firing, group, iteration)
         finally:
             self._leave(task, firing)
         end = time.perf_counter_ns()
@@ -314,16 +317,43 @@ class Worker(threading.Thread, Waiter):
             if run.played is not None:
                 self._linger(task, start, run.played.factors)
         except BaseException as error:
-            self.failed(error, task, firing, len(rows), iteration)
+            if not _goes_on(task, error):
+                self.failed(error, task, firing, len(rows), iteration)
+            self._fire_singly(task, firing, iteration, rows)
         finally:
             self._leave(task, firing)
         end = time.perf_counter_ns()
-        if run.recorder is not None:
-            for number, (inputs, outputs) in enumerate(rows, firing):
-                run.recorder(task, number, 1, inputs, outputs)
+        self._record_rows(task, firing, rows)
         if task.paths:
             tell_paths(task, firing, len(rows), start, end)
         self._finish(task, firing, len(rows), rows.results, start, end)
+
+    def _record_rows(self, task: Task, firing: int, rows: Any) -> None:
+        if self.of_run.recorder is not None:
+            for number, (inputs, outputs) in enumerate(rows, firing):
+                self.of_run.recorder(task, number, 1, inputs, outputs)
+
+    def _each_request(
+        self, task: Task, firing: int, iteration: int, arrays: List[Any]
+    ) -> Sequence[Any]:
+        """What the firings of requests make whose run has failed, each by itself."""
+        rows = task.app.rows(arrays, task.outputs)
+        self._fire_singly(task, firing, iteration, rows)
+        self._record_rows(task, firing, rows)
+        return rows.results  # type: ignore[no-any-return]
+
+    def _fire_singly(self, task: Task, firing: int, iteration: int, rows: Any) -> None:
+        """Firings whose run has failed, each by itself: only those that fail are left out."""
+
+        def fire(number: int, arrays: List[Any]) -> Sequence[Any]:
+            try:
+                return self.call(task, arrays, firing + number, 1)
+            except BaseException as error:
+                failure = self._failure(error, task, firing + number, 1)
+                task.app.skip(iteration, failure)
+                return [Hole(p.rate(firing + number)) for p in task.outputs]
+
+        rows.singly(fire)
 
     def _take(self, task: Task, firing: int, group: int) -> List[Any]:
         """Wait for the tokens of a firing, and for room for what it will make; replicas of a task
@@ -388,10 +418,15 @@ class Worker(threading.Thread, Waiter):
     ) -> List[Hole]:
         """A firing has raised: everything stops (Stopped), or the stream goes on without what it
         would have made."""
+        failure = self._failure(error, task, firing, group)
+        return self.holes(task, firing, group, iteration, failure)
+
+    def _failure(self, error: BaseException, task: Task, firing: int, group: int) -> Failure:
+        """Tell and count the failure of a firing, and let its task begin anew where it says so.
+        Raises Stopped where the stream does not go on."""
         run = self.of_run
         failure = Failure(task.app.name, task.name, firing, describe(error), details_of(error))
-        # SystemExit stops everything, too: a task may not end the program behind its back
-        if task.on_error == "stop" or not isinstance(error, Exception):
+        if not _goes_on(task, error):
             run.fail(failure)
             raise Stopped from None
         told = task.failed < MOST_TOLD
@@ -403,7 +438,7 @@ class Worker(threading.Thread, Waiter):
             run.speak("%s; %s" % (failure, what))
         if task.on_error == "restart":
             self._restart(task, firing)
-        return self.holes(task, firing, group, iteration, failure)
+        return failure
 
     def _restart(self, task: Task, firing: int) -> None:
         """The task begins anew. Raises Stopped where it cannot."""
@@ -498,6 +533,12 @@ class _Waits:
         if not self._task.live:
             return start
         return end - (time.thread_time_ns() - self._spent)
+
+
+def _goes_on(task: Task, error: BaseException) -> bool:
+    """Does the stream go on after this error? SystemExit stops everything: a task may not end the
+    program behind its back."""
+    return task.on_error != "stop" and isinstance(error, Exception)
 
 
 def _rows(task: Task, arrays: Sequence[Any]) -> Any:

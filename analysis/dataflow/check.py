@@ -45,7 +45,7 @@ def check(
         return AppVerdicts(Verdict(False, fault.message), undecided, undecided, {}), (fault,)
     consistent = Verdict(True, "every channel balances with this repetition vector")
     live, faults = _deadlock(app, balance)
-    faults += (*counts_of(app).faults, *sized_faults(app))
+    faults += (*counts_of(app).faults, *sized_faults(app), *_lone_batches(app, balance))
     if live.holds is not True:
         schedulable = Verdict(live.holds, live.witness)
     else:
@@ -79,6 +79,28 @@ def with_measured_times(
             verdict = replace(verdict, holds=None)
     measured = replace(verdict, witness=f"{rests_on}: {verdict.witness}", measured=True)
     return replace(verdicts, schedulable=measured)
+
+
+def _lone_batches(app: Application, balance: Repetition) -> tuple[Diagnostic, ...]:
+    """Warnings for networks that group firings, but fire once in an iteration; one for all stages
+    of a network."""
+    found: dict[Span, Diagnostic] = {}
+    for task in app.tasks:
+        network = task.network
+        if network is None or network.batch == 1 or balance.vector[task.name] > 1:
+            continue
+        message = (
+            f"`batch {network.batch}` has no effect: `{network.definition}` fires once in an"
+            f" iteration of `{app.name}`"
+        )
+        help_text = (
+            f"let a task hand over several at once (`rate {network.batch}`, and again behind the"
+            " network), or leave `batch` out"
+        )
+        found[task.span] = Diagnostic(
+            "F415", message, task.span, help=help_text, severity="warning"
+        )
+    return tuple(found.values())
 
 
 def _pace(app: Application, balance: Repetition) -> dict[str, Fraction]:

@@ -371,7 +371,7 @@ def test(
         folder = stack.enter_context(host.folder())
         tree = there(built, host, report)
         written = f"{folder}/outcomes.json"
-        words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
+        words = _harness(host, written)
         status = attend(host, words, silent=quiet, cwd=tree, environment=environment)
         content = host.read(written)
     outcomes, fault = _read_outcomes(content, status)
@@ -379,6 +379,12 @@ def test(
     if fault and status not in (130, 143):  # the process ended before it wrote them
         tests, status = (TestOutcome("harness", None, "error", 0.0, fault),), 1
     return Tested(built, Path(path).stem, status, tests, outcomes.seconds)
+
+
+def _harness(host: Host, written: str) -> list[str]:
+    """The command of the harness. The program runs in the folder in which `run` runs it."""
+    words = [*host.python, "-X", "faulthandler", "-m", "runtime.outcomes", written]
+    return [*words, str(Path.cwd())] if host is HERE else words
 
 
 def _read_outcomes(content: bytes | None, status: int) -> tuple[_Outcomes, str]:
@@ -421,9 +427,9 @@ def _end_in_words(status: int) -> str:
 def _disagreement(directory: Path, host: Host) -> str:
     """The harness's message if the twin does not give the results of the sequential reference; else
     empty."""
-    with reached(host):
+    with reached(host), host.folder() as folder:
         tree = host.put(directory, str(directory.resolve()))
-        words = [*host.python, "-m", "unittest", "discover", "-s", "tests"]
+        words = _harness(host, f"{folder}/outcomes.json")
         done = host.execute(words, cwd=tree, environment={"FLOWC_TWIN": "1"})
     if not done.status:
         return ""

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from ...model.diagnostic import Diagnostic
 from ...model.files import KEPT, make_folders, read_bytes, replace_file, scratch
 from ...model.json_reader import parse, read
 from ...networks.engines import Engine, engine_of
-from ...networks.engines.tolerance import ATOL, LEAST_DB, RTOL, least_db
+from ...networks.engines.tolerance import ATOL, LEAST_DB, RTOL, least_db, least_db_of_engines
 from ...networks.onnx.interface import Border, NetworkError
 from ...networks.quantization.calibration import calibration
 from ...targets.inference import runs_in
@@ -96,7 +97,25 @@ def engine_faults(valid: Valid) -> list[Diagnostic]:
                 help_text = "leave `precision` out"
             message = f"`{one.task}`: {one.reason}"
             faults.append(Diagnostic(one.code, message, span, help=help_text))
-    return faults
+    return [*faults, *_lossy(valid)]
+
+
+def _lossy(valid: Valid) -> Iterator[Diagnostic]:
+    """Errors for the networks that are in 8 bits further from 32 bits than their texts allow."""
+    networks = {t.network.definition: t for t in valid.tasks.values() if t.network is not None}
+    for definition, losses in valid.losses.items():
+        task = networks.get(definition)
+        network = None if task is None else task.network
+        if network is None or network.within_db is None or network.any_precision:
+            continue
+        worst = min((loss.decibels for loss in losses), default=inf)
+        if worst < network.within_db:
+            message = (
+                f"`{definition}` in int8: {worst:.1f} dB on its calibration files, and"
+                f" {network.within_db:g} dB are asked for"
+            )
+            help_text = "leave `precision` out, or ask for less behind `within`"
+            yield Diagnostic("F541", message, None if task is None else task.span, help=help_text)
 
 
 def compared_on(task: Task, engine: Engine, valid: Valid, data: Samples | None = None) -> Compared:
@@ -163,7 +182,7 @@ def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
     from ...runtime.noise import Noise
     from ...runtime.tokens import TaskError
 
-    least = least_db(network)
+    least = least_db(network) if network.any_precision else least_db_of_engines(network)
     if data:
         samples, source = data, SOURCE
     else:

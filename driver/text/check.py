@@ -195,6 +195,13 @@ class Checked(NotebookResult):
     states: dict[str, Checked] = field(default_factory=dict)
     options: dict[str, tuple[Checked, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """A line: all of it is for programs."""
+        errors = sum(d.severity == "error" for d in self.diagnostics)
+        warnings = len(self.diagnostics) - errors
+        said = f"{errors} errors, the first one: {self.first_error}" if errors else "no errors"
+        return f"<{type(self).__name__} {self.system.path}: {said}; {warnings} warnings>"
+
     @property
     def impossible(self) -> bool:
         """Is some app late on every mapping, in any state?"""

@@ -10,8 +10,9 @@ two schemes: `CPU`, with unsigned activations, and `TENSORRT`, which takes nothi
 of 0, and no biases in 8 bits.
 
 Unsigned activations are what ONNX Runtime 1.31 is fast at. fp32 time over int8 time on one core of
-an AMD EPYC with VNNI, and signal to noise of the scores, for the networks of `examples/twins` and a
-ResNet-18, all with random weights:
+an AMD EPYC with VNNI, and signal to noise of the scores (with their mean as
+signal, which `QuantizationLoss` takes off), for the networks of `examples/twins` and a ResNet-18,
+all with random weights:
 
     activations, weights          MobileNetV2      SqueezeNet       ResNet-18
     uint8, int8 per channel       2.0   22.9 dB    2.4   35.7 dB    3.4   20.4 dB
@@ -103,7 +104,8 @@ class QuantizationLoss:
     """How far the output `name` is off in 8 bits, over all samples.
 
     `largest` is the largest difference over the largest value, `rms` the root of the mean square of
-    differences over that of values; both are 0 where nothing differs. `same_best` is the share of
+    differences over that of values around their mean over the samples, the noise of
+    `runtime/noise.py`; both are 0 where nothing differs. `same_best` is the share of
     samples whose largest score stays the same, where the output has one axis longer than 1 (after
     the batch) and so may hold scores; else None.
     """
@@ -334,7 +336,10 @@ class _Sum:
     """Differences of one output, sample by sample."""
 
     def __init__(self) -> None:
-        self._difference = self._value = self._noise = self._signal = 0.0
+        from ...runtime.noise import OutputNoise
+
+        self._difference = self._value = 0.0
+        self._noise = OutputNoise()
         self._same: list[float] = []
         self.alike = True
 
@@ -349,8 +354,7 @@ class _Sum:
         off = np.abs(exact - coarse)
         self._difference = max(self._difference, off.max(initial=0))
         self._value = max(self._value, np.abs(exact).max(initial=0))
-        self._noise += np.square(off).sum()
-        self._signal += np.square(exact).sum()
+        self._noise.add(exact, coarse)
         long = [k for k, size in enumerate(wanted.shape) if size > 1 and (k or wanted.ndim == 1)]
         if len(long) == 1:
             axis = long[0]
@@ -359,9 +363,10 @@ class _Sum:
     def loss(self, name: str) -> QuantizationLoss:
         """Of a network that gives nothing but zeros, everything else is infinitely far off."""
         largest = _share(self._difference, self._value)
-        square = _share(self._noise, self._signal)
+        noise = self._noise.db
+        rms = 0.0 if noise is None else 10 ** (-noise / 20)
         best = sum(self._same) / len(self._same) if self._same else None
-        return QuantizationLoss(name, float(largest), float(square**0.5), best)
+        return QuantizationLoss(name, float(largest), rms, best)
 
 
 def _share(part: float, whole: float) -> float:

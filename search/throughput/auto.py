@@ -427,8 +427,8 @@ def decided(decision: Decision) -> str:
         "separated": "the race separated it from every other configuration in it",
         "tie": "the race was a tie, which goes to the simpler configuration",
         "out of budget": (
-            "the budget ended before the race was decided: it is the best so far, a plain way where"
-            " there is one"
+            "undecided: the budget ended before the race separated the configurations in it; the"
+            " answer is the plain way that is best by all runs, or the best where there is none"
         ),
     }[decision]
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import flowc
+import numpy as np
 import onnx
 import pytest
 from flowc.cli import app
@@ -184,7 +185,9 @@ def test_a_service_comes_with_a_starter_or_beside_a_text_with_open_ends(tmp_path
         there.mkdir()
         (there / "small.flow").write_text(OPEN)
         (there / "t.py").write_text("def half(x): return x / 2\n")
-        assert new(str(there), word)[0] == 0
+        status, told, _ = new(str(there), word)
+        assert status == 0
+        assert told.endswith(f"try: cd {there}; flowc build small.flow; uvicorn service:app\n")
         assert names(there) == {"small.flow", "t.py", "small.service", *SERVICE}
         assert "opt/small/small" in (there / "small.service").read_text()
 
@@ -276,6 +279,33 @@ def test_a_service_answers_each_request_by_itself(project: Path) -> None:
         metrics = asked(f"{url}/metrics")[1].decode()
         assert 'flowc_skipped_total{app="Service"} 1.0' in metrics
         assert 'requests_total{status="200"} 2.0' in metrics and "flowc_up 1.0" in metrics
+
+
+ROOTS = """
+task Root { in x: float32[2, up to 4]   out y: float32[2, up to 4]   out n: int32   python "r.py:root" }
+app Roots { in x: float32[2, up to 4]   out y: float32[2, up to 4]   out n: int32   root: Root
+    x -> root.x   root.y -> y   root.n -> n }
+"""
+
+
+def test_a_service_takes_sizes_that_vary_and_answers_with_what_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "roots.flow").write_text(ROOTS)
+    (tmp_path / "r.py").write_text("import numpy as np\ndef root(x): return np.log2(x), x.size\n")
+    assert new(str(tmp_path), "--service")[0] == 0
+    flowc.build(tmp_path / "roots.flow", tmp_path / "build" / "roots", measure=False)
+    raw = "application/octet-stream"
+    x = np.float32([[1, -1], [4, 0]]).tobytes()
+    with served(tmp_path) as (url, _):
+        kind = "float32[2, up to 4]"
+        assert json.loads(asked(f"{url}/Roots")[1]) == {
+            "inputs": {"x": {"type": kind, "dtype": "float32", "shape": [2, 4]}},
+            "outputs": {"y": {"type": kind}, "n": {"type": "int32"}},
+        }
+        status, said = asked(f"{url}/Roots?shape=2,2", x, raw)
+        assert (status, json.loads(said)) == (200, {"y": [[0, None], [2, None]], "n": 4})
+        for wrong in ("", "?shape=2,3", "?shape=4,1", "?shape=-2,-2", "?shape=x"):
+            assert asked(f"{url}/Roots{wrong}", x, raw)[0] == 400
+        assert asked(f"{url}/health") == (200, b"ok")
 
 
 def test_a_service_under_load_ends_without_losing_a_request(project: Path) -> None:

@@ -502,8 +502,13 @@ def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_p
         )
     )
     assert [t.name for t in flowc.check(flow).staged.unquantized] == ["A.net"]
-    status, out, err = call("build", flow, "-o", tmp_path / "out")
-    assert status == 0 and "in 8 bits" in out and "dB" in out, err
+    status, _, err = call("build", flow, "-o", tmp_path / "out")
+    assert status == 0 and "in 8 bits" in err and "dB" in err, err
+    flow.write_text(flow.read_text().replace("int8 calib", "int8 within 99 dB calib"))
+    status, _, err = call("build", flow, "-o", tmp_path / "out")
+    assert status == 1 and "error[F541]" in err and "and 99 dB are asked for" in err
+    flow.write_text(flow.read_text().replace("99 dB", "9 dB"))
+    assert call("run", flow, "-o", tmp_path / "out", "--frames", "1")[2].count("in 8 bits") == 1
     kept = list((tmp_path / ".flowc").rglob("*.onnx"))
     assert len(kept) == 1 and not flowc.check(flow).staged.unquantized
     stamp = kept[0].stat().st_mtime_ns

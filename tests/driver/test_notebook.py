@@ -100,6 +100,18 @@ def test_faulty_texts_show_their_diagnostics(write: Write) -> None:
     assert "F101" in shown.words and f"{flow}:1" in shown.words
 
 
+def test_a_checked_text_is_a_line(write: Write) -> None:
+    flow = write("app A { t: Nothing }\ntask Something { }")
+    line = repr(flowc.check(flow))
+    assert (
+        line.startswith(f"<Checked {flow}: ")
+        and "the first one: `Nothing` is not declared" in line
+        and len(line) < 300
+    )
+    write('task Source { out n: int32   wcet 1 us   python "t.py:f" }', t_py="def f(): return 1")
+    assert repr(flowc.check(flow)) == f"<Checked {flow}: no errors; 0 warnings>"
+
+
 def test_long_tables_are_cut() -> None:
     shown = Reader(table(["n"], ([k] for k in range(MOST + 3))))
     assert shown.words[-1] == "and 3 more"

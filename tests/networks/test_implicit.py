@@ -84,7 +84,7 @@ def test_cuts_change_next_to_nothing_and_move_bytes(tmp_path: Path, name: str) -
     onnx.checker.check_model(network, full_check=True)
     only_what_tensorrt_takes(network)
     (lost,) = loss(tmp_path / "n.onnx", path.read_bytes(), samples(tmp_path / "n.onnx"))
-    assert lost.decibels > 25
+    assert lost.decibels > 8 and lost.largest < 0.03
     cuts = cut_points(path)
     chain = read_chain(path)
     # What crosses in floating point is read by no layer that computes in 8 bits.
@@ -306,7 +306,7 @@ def test_where_types_decide_the_rest_is_fp16(tmp_path: Path, name: str) -> None:
         and PAIR[0] in operators(content)
     )
     (lost,) = loss(tmp_path / "n.onnx", content, data)
-    assert lost.decibels > 25
+    assert lost.decibels > 8 and lost.largest < 0.03
     chain = read_chain(tmp_path / "h.onnx")
     crossing = {chain.tensors[t].dtype for c in cut_points(tmp_path / "h.onnx") for t in c.tensors}
     assert "int8" in crossing and crossing <= {"int8", "float16", "float32"}

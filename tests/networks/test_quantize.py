@@ -66,7 +66,8 @@ def cuts_are_exact(path: Path, batch: int = 1) -> None:
 def test_cuts_move_a_quarter_and_change_nothing(tmp_path: Path, name: str) -> None:
     path, (lost,) = made(tmp_path / "n.onnx", NETWORKS[name]())
     onnx.checker.check_model(onnx.load(path), full_check=True)
-    assert (lost.name, lost.decibels > 25, lost.largest < 0.1) == ("scores", True, True)
+    # Weights are random: most of the scores is the same for all samples, and no signal.
+    assert (lost.name, lost.decibels > 8, lost.largest < 0.02) == ("scores", True, True)
     whole = tmp_path / "n.onnx"
     before, after = read_network(whole, {}, None), read_network(path, {}, None)
     assert (before.inputs, before.outputs, before.opset) == (
@@ -364,7 +365,7 @@ def test_random_models(plan: list[tuple[int, int, int]], outputs: list[int]) -> 
         if {n.op_type for n in network.graph.node}.isdisjoint(("Conv", "Add", "Concat")):
             return
         path, lost = made(whole, network, 2)
-        assert max(x.rms for x in lost) < 0.2
+        assert max(x.largest for x in lost) < 0.2
         after = [c.layer for c in cut_points(path, {}, 2)]
         kept = {c.layer for c in cut_points(whole, {}, 2)} & set(after)
         assert [c.layer for c in cut_points(whole, {}, 2) if c.layer in kept] == [
@@ -399,11 +400,12 @@ def test_what_is_lost(tmp_path: Path) -> None:
     data = [{"x": np.float32([[3, 4, 0], [0, 1, 0]])}, {"x": np.float32([[0, 0, 0], [2, 1, 0]])}]
     found = loss(scaled("a.onnx", 1), scaled("b.onnx", 1.5).read_bytes(), data)
     assert [x.name for x in found] == ["scores", "zero", "map"]
-    # Off by 1.5 and 1 among 3, 4, 1, 2, 1; in one row of four, 4.5 takes the place of 4.
+    # Off by 1.5 and 1 among 3, 4, 1, 2, 1, whose square sum is 31, 14.5 of it around their mean; in
+    # one row of four, 4.5 takes the place of 4.
     assert found[0].largest == pytest.approx(1.5 / 4) and found[0].rms == pytest.approx(
-        (3.25 / 31) ** 0.5
+        (3.25 / 14.5) ** 0.5
     )
-    assert found[0].same_best == 0.75 and found[0].decibels == pytest.approx(9.795, abs=0.001)
+    assert found[0].same_best == 0.75 and found[0].decibels == pytest.approx(6.495, abs=0.001)
     assert (
         found[1:] == (QuantizationLoss("zero", 0, 0, 1), QuantizationLoss("map", 0, 0, 1))
         and found[1].decibels == inf

@@ -58,3 +58,10 @@ def test_what_is_no_number_is_noise(wrong: float) -> None:
     assert not measured(wanted, made).within(-1000)
     wanted[1, 1] = wrong
     assert measured(wanted, made).db == inf, "both have it"
+
+
+def test_of_samples_of_several_sizes_everything_counts() -> None:
+    noise = Noise()
+    for size in (4, 12):
+        noise.add([np.full(size, 2.0)], [np.full(size, 2.2)])
+    assert noise.db == pytest.approx(20)

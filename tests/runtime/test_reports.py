@@ -342,3 +342,20 @@ def test_no_run_waits_for_the_process_that_shows_it() -> None:
     tell(5)
     with pytest.raises(OSError, match=r"."):
         os.fstat(writing)
+
+
+@pytest.mark.parametrize(
+    "frames, warned", [((), True), (("--frames", "1"), False), (("--quiet",), False)]
+)
+def test_a_source_that_ends_in_the_middle_of_a_frame_is_named(
+    write: Write, tmp_path: Path, frames: tuple[str, ...], warned: bool
+) -> None:
+    text = """
+    task Count { out n: int64  python "t.py:Count" }
+    task Show { in n: int64  rate 8  python "t.py:show" }
+    app A { c: Count  show: Show  c -> show }
+    """
+    code = COUNT % "if self.n == 12: raise StopIteration" + "def show(n): pass\n"
+    done = run(build(write(text, t_py=code), tmp_path / "out"), *frames)
+    told = "warning: A.c ended in the middle of a frame of 8 firings: what the last 4 made was"
+    assert done.returncode == 0 and (told in done.stderr) is warned, done.stderr

@@ -17,6 +17,7 @@ from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping
 from flowc.search import budget as budgets
 from flowc.search.budget import Budget
+from flowc.search.throughput import auto
 from flowc.search.throughput import contest as contests
 from flowc.search.throughput.contest import RACE, Contest, ContestEntry
 from flowc.search.throughput.design import Design
@@ -198,6 +199,8 @@ def test_a_budget_that_ends_before_answers_with_the_best_plain_way(
     contest = entered(machine, budget, "one core", "in turn")
     assert name_of(contest.decide()) == "in turn" and contest.decision == "out of budget"
     assert contest.runs <= 12
+    told = auto.decided(contest.decision)
+    assert told.startswith("undecided: ") and "best so far" not in told, "it may be behind others"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0])
