@@ -57,6 +57,11 @@ class FiringTime:
         return max(self.worst_ns)
 
     @property
+    def phases_ns(self) -> tuple[int, ...]:
+        """The worst cases of phases that differ, rounded up; empty where they do not."""
+        return tuple(ceil(ns) for ns in self.worst_ns) if len(set(self.worst_ns)) > 1 else ()
+
+    @property
     def from_text(self) -> bool:
         """True if the worst case is the user's: it then holds for each firing."""
         return self.source in ("pin", "declared")

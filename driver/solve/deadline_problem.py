@@ -201,6 +201,7 @@ def _deadline_task(
         open_end=task.border is not None,
         batch=_batch(task),
         engine=task.network is not None,
+        phases={kind: time.phases_ns for kind, time in known.items() if time.phases_ns},
     )
 
 

@@ -248,7 +248,7 @@ def program(
         mapped = valid.mapped(joint.mapping)
     except Errors as errors:
         raise Refused([d.message for d in errors.diagnostics if d.severity == "error"]) from errors
-    kernels, curves = firing_times(joint.problem, assignment)
+    kernels, curves, phases = firing_times(joint.problem, assignment)
     times: _FiringTimes = {**kernels}
     for app in joint.problem.background:
         times.update(app.longest)
@@ -260,7 +260,7 @@ def program(
     chains = {group.name: group.chains for group in joint.problem.groups}
 
     def planned() -> TimedSystem:
-        system = timed_program(deployed.deployment, valid.platform, times, curves)
+        system = timed_program(deployed.deployment, valid.platform, times, curves, phases)
         groups = [replace(g, paths=paths[g.name], chains=chains[g.name]) for g in system.groups]
         return replace(system, groups=tuple(groups))
 

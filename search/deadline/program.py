@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
@@ -54,11 +55,14 @@ class Fired:
     live: bool = False
     open_end: bool = False
     batch: int = 1
+    phases: tuple[int, ...] = ()
 
     @property
-    def cost(self) -> int:
-        """Worst-case time of one firing."""
-        return sum(self.kernels)
+    def cost(self) -> Fraction:
+        """Worst-case time of a firing, over the phases of an iteration."""
+        if self.phases:
+            return Fraction(sum(self.phases), len(self.phases))
+        return Fraction(sum(self.kernels))
 
 
 def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
@@ -96,12 +100,13 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
 
 def firing_times(
     problem: JointProblem, assignment: Assignment
-) -> tuple[dict[str, tuple[int, ...]], dict[str, WorkloadCurve]]:
-    """The kernels of a firing of every task of the program with their worst cases in ns, and
-    workload curves."""
+) -> tuple[dict[str, tuple[int, ...]], dict[str, WorkloadCurve], dict[str, tuple[int, ...]]]:
+    """The kernels of a firing of every task of the program with their worst cases in ns, workload
+    curves, and the worst cases of phases that differ."""
     tasks = _Program(problem, assignment).tasks
     curves = {name: task.curve for name, task in tasks.items() if task.curve is not None}
-    return {name: task.kernels for name, task in tasks.items()}, curves
+    phases = {name: task.phases for name, task in tasks.items() if task.phases}
+    return {name: task.kernels for name, task in tasks.items()}, curves, phases
 
 
 def program_paths(
@@ -128,7 +133,7 @@ def longest_path(
     times = dict.fromkeys(names_of(problem, group), 0)
     for task, place in zip(problem.tasks, assignment.tasks, strict=True):
         if task.group == group.name:
-            times[task.name] = task.wcet_ns[problem.kind[place]]
+            times[task.name] = task.last_ns(problem.kind[place])
     for network, choice in zip(problem.networks, assignment.choice, strict=True):
         if network.group == group.name:
             times[network.name] = network.candidates[choice].latency
@@ -225,7 +230,15 @@ class _Program:
         for task in app.tasks:
             fired = self.tasks[task.name]
             tasks.append(
-                TimedTask(task.name, fired.processor, fired.kernels, (), fired.firings, fired.curve)
+                TimedTask(
+                    task.name,
+                    fired.processor,
+                    fired.kernels,
+                    (),
+                    fired.firings,
+                    fired.curve,
+                    fired.phases,
+                )
             )
         channels = []
         for c, channel in zip(self.channels(team), app.channels, strict=True):
@@ -327,6 +340,7 @@ def _fired_item(task: DeadlineTask, place: str, kind: str) -> Fired:
         task.live,
         task.open_end,
         task.batch,
+        task.phases.get(kind, ()),
     )
 
 

@@ -872,6 +872,18 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
     }  # fmt: skip
 
 
+def test_bounds_and_programs_know_times_by_phase(write: Write) -> None:
+    """S ends at 9 and 21 ms, as `analyze` says: its second firing is short."""
+    flow = write(
+        "task S { out x: int64 rate [1, 1]  wcet [9, 1] ms }  task K { in x: int64 rate 2  wcet 1 ms }\n"
+        "app P { period 40 ms  deadline 22 ms  s: S  k: K  s -> k }  platform one { cpu core }"
+    )
+    status, out, _ = call("map", flow, "--platform", "one", "--budget", "1s", "--no-measure")
+    rows = [line.split() for line in out.splitlines()]
+    assert status == 0 and ["P", "schedulable", "22.00", "22.00"] in rows
+    assert call("analyze", flow)[0] == 0
+
+
 def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
     """Paths keep their order; those that no firing ended show nothing."""
     paths = tuple(
