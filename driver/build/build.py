@@ -21,6 +21,7 @@ from ...model.profile import Profile
 from ...model.times import times_of
 from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
+from ..asked import asked_of
 from ..plan.compared import Compared, compared
 from ..plan.memory import beyond_platform
 from ..plan.program import (
@@ -100,7 +101,7 @@ def build(
     profile is stored beside the text. For a `robot`, the program is a node of its dataflow, by
     default in build/STEM-ROBOT.
     """
-    return build_with(BuildOptions(**asked), path, output, robot)
+    return build_with(asked_of(BuildOptions, "build", asked), path, output, robot)
 
 
 def build_with(

@@ -17,6 +17,7 @@ from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors, has_errors
 from ...model.profile import Profile
 from ...model.times import Times, times_of
+from ..asked import asked_of
 from ..plan.program import places
 from ..text import store
 from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
@@ -99,7 +100,7 @@ def analyze(
     from .networks import check_network
     from .show import processor_schedules
 
-    request = AnalysisRequest(**asked)
+    request = asked_of(AnalysisRequest, "analyze", asked)
     is_network = Path(path).suffix == ".onnx"
     if is_network and request.places is not None:
         checked = check_mapped(path, request.places)

@@ -27,6 +27,7 @@ from ...search.memory import search as search_within
 from ...search.objectives import Kind
 from ...search.registry import search_named
 from ...search.throughput.problem import Problem
+from ..asked import asked_of
 from ..plan.memory import fronts, room_of
 from ..plan.program import (
     place,
@@ -120,7 +121,7 @@ def find_mapping(
     A mapping that keeps the limits of the board is stored. A mapping for suppositions is
     stored only if the request has `keep`.
     """
-    request = MapRequest(**asked)
+    request = asked_of(MapRequest, "map", asked)
     whole = prepare(
         path, platform=platform, mapped=False, native=native, host=host, report=request.report
     ).require()

@@ -609,3 +609,16 @@ def test_a_build_names_stateless_beside_a_measured_time_that_is_too_long(
     store_profile(flow, {"A.slow": 9_000_000}, "board")
     built = flowc.build(flow, tmp_path / "out", platform="board")
     assert [d.help for d in built.diagnostics] == [f"expect missed deadlines; {ADVICE}"]
+
+
+def test_an_argument_that_analyze_does_not_have_is_answered_with_those_that_there_are(
+    write: Write,
+) -> None:
+    flow = write(CONTROL)
+    with pytest.raises(
+        TypeError, match=r"flowc.analyze\(\).* 'buffers': it has .*for_period, pareto"
+    ):
+        flowc.analyze(flow, buffers=True)
+    for name in ("map", "build", "test"):
+        with pytest.raises(TypeError, match=rf"flowc.{name}\(\).* 'no_such': it has "):
+            getattr(flowc, name)(flow, no_such=1)
