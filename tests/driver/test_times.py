@@ -396,12 +396,12 @@ def test_a_board_without_cpu_is_analyzed_with_a_profile_as_without(write: Write)
     [
         (
             "app G { period 5 ms  l: Loop  l.y -> delay 1 -> l.x }\nplatform board { cpu core[2] }",
-            "no source paces G.l",
+            "no source paces `G.l` of `G`",
         ),
         (
             "app G { period 5 ms  l: Loop  l.y -> delay 1 -> l.x }\n"
             "app H { period 2 ms  s: S  t: S  u: S }\nplatform board { cpu core[2] }",
-            "no source paces G.l",
+            "no source paces `G.l` of `G`",
         ),
     ],
 )
@@ -412,7 +412,8 @@ def test_what_has_no_bound_is_said_to_have_none(
     flow = write("task Loop { in x  out y  wcet 1 ms }\ntask S { out y  wcet 1 ms }\n" + text)
     with pytest.raises(Errors) as raised:
         find_mapping(flow, platform="board", search=search, budget=MOMENT)
-    assert any(d.code == "F509" and why in d.message for d in raised.value.diagnostics)
+    (error,) = raised.value.diagnostics
+    assert error.code == "F509" and why in error.message and "leave the period out" in error.help
 
 
 # -- all combinations ------------------------------------------------------------------------------
