@@ -313,8 +313,8 @@ def _firings_of_cycle(analysis: Analysis) -> Iterator[tuple[str, str]]:
     terms = " + ".join(f"{_short(task)} {_time(ns, unit)}" for task, ns in firings)
     total = sum((ns for _, ns in firings), Fraction(0))
     share = total / analysis.period
-    of = "an iteration" if share == 1 else f"{share} iterations" if share > 1 else f"{share} of one"
-    text = f"{terms} = {_time(total, unit)} for {of}"
+    count = "" if share == 1 else f"{share} of "
+    text = f"{terms} = {_time(total, unit)} for {count}an iteration"
     if len(text) <= WIDEST:
         yield "", text
 

@@ -20,7 +20,7 @@ from ...model.mapping import Decision, Mapping, NetworkPlan, Placement
 from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
 from .contest import Contest, ContestEntry
-from .cycles import cyclic, executed_ns, least_ns
+from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
 from .design import Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
@@ -497,9 +497,15 @@ def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[
 
 
 def _feedback(problem: Problem, design: Design) -> Iterator[str]:
-    """The apps that wait for their own results rather than for a processor."""
+    """The apps that wait for their own results rather than for a processor, and those whose cycles
+    were kept together."""
     placement = {p.task: p for p in design.mapping.placements}
     for app in cyclic(problem):
+        if not is_spread(problem, app):
+            yield (
+                f"cycles of `{app.name}` stay on one core each, unless pinned: they are spread in"
+                f" an app alone, of {MOST_SPREAD} tasks and {MOST_FIRINGS} firings at most"
+            )
         taken = executed_ns(problem, placement, app)
         if taken > max(design.load.values()):
             yield (

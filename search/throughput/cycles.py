@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: An app with more firings in an iteration is not executed.
 MOST_FIRINGS = 500
+#: Apps with more tasks are not spread within their cycles.
+MOST_SPREAD = 12
 #: Iterations that are executed: the pace is that of the second half.
 ITERATIONS = 12
 #: The search for the least period ends after so many seconds.
@@ -38,6 +40,12 @@ def cyclic(problem: Problem) -> tuple[Application, ...]:
 def is_executed(problem: Problem, app: Application) -> bool:
     """Is an app small enough to be executed for each of its possible places?"""
     return sum(problem.repetition[app.name].values()) <= MOST_FIRINGS
+
+
+def is_spread(problem: Problem, app: Application) -> bool:
+    """May tasks of one cycle get different processors? If not, a cycle stays together."""
+    small = len(app.tasks) <= MOST_SPREAD and is_executed(problem, app)
+    return small and len(problem.apps) == 1
 
 
 def least_ns(problem: Problem, app: Application) -> float:

@@ -39,9 +39,6 @@ CLEARLY = 0.9
 #: Mappings below this utilization are equally good.
 RELAXED = 0.6 * UTILIZATION
 
-#: Apps with more tasks are not spread within their cycles.
-MOST_SPREAD = 12
-
 Placement = dict[str, tuple[str, ...]]
 Whole = Mapped[str, Placed]
 
@@ -186,9 +183,7 @@ def _cycles_spread(problem: Problem) -> Iterator[Placement]:
     """The tasks of an app with feedback: from one core, moved one by one and in pairs while that
     makes it clearly quicker."""
     for app in cycles.cyclic(problem):
-        if len(problem.apps) > 1 or len(app.tasks) > MOST_SPREAD or len(problem.cpus) < 2:
-            continue
-        if not cycles.is_executed(problem, app):
+        if not cycles.is_spread(problem, app) or len(problem.cpus) < 2:
             continue
         places = {t.name: problem.cpus[0] for t in app.tasks}
         best = cost(problem, _placed(problem, {t: (p,) for t, p in places.items()}))

@@ -100,3 +100,14 @@ def test_a_prediction_is_the_pace_of_the_orders_of_the_program(write: Write) -> 
     (only,) = mapping.contestants
     assert only.name == "as pinned" and only.predicted_ns == 22e6
     assert dict(mapping.predicted_period_ns) == {"Trio": 22e6}
+
+
+def test_cycles_that_are_not_spread_are_named(write: Write) -> None:
+    """Two apps: each cycle stays together, and `--explain` says so."""
+    other = "app Other { a: A  b: B  c: C  d: D  e: E  f: F   a.b -> b.a  a.e -> e.a  b.c -> c.b\n"
+    other += "c.d -> d.c  c.e -> e.c  d.b -> delay 3 -> b.d  e.f -> f.e  f.a -> delay 2 -> a.f }\n"
+    mapping = find_mapping(write(TRIO + other), platform="three", measure=False).mapping
+    for app in ("Trio", "Other"):
+        own = {p.processors for p in mapping.placements if p.task.startswith(app)}
+        assert len(own) == 1
+        assert any(line.startswith(f"cycles of `{app}` stay on one core") for line in mapping.why)
