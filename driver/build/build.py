@@ -21,7 +21,6 @@ from ...model.profile import Profile
 from ...model.times import times_of
 from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
-from ..asked import asked_of
 from ..plan.compared import Compared, compared
 from ..plan.memory import beyond_platform
 from ..plan.program import (
@@ -36,6 +35,7 @@ from ..plan.program import (
     write_program,
 )
 from ..text import store
+from ..text.asked import asked_of
 from ..text.check import OnMeasure, Report, Valid, prepare
 from ..text.notebook_result import NotebookResult
 

@@ -24,8 +24,8 @@ from ...model.json_reader import parse, read
 from ...profiling.measure import signal_name
 from ...report.measured import read_run
 from ...runtime.options import RunOptions
-from ..asked import asked_of
 from ..build.build import BuildOptions, Built, build_with
+from ..text.asked import asked_of
 from ..text.check import Report
 from ..text.notebook_result import NotebookResult
 from .live_output import Hear, attend, reached, there

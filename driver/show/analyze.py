@@ -17,9 +17,9 @@ from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors, has_errors
 from ...model.profile import Profile
 from ...model.times import Times, times_of
-from ..asked import asked_of
 from ..plan.program import places
 from ..text import store
+from ..text.asked import asked_of
 from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
 from ..text.few_samples import few_samples
 from ..text.notebook_result import NotebookResult

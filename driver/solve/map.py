@@ -27,7 +27,6 @@ from ...search.memory import search as search_within
 from ...search.objectives import Kind
 from ...search.registry import search_named
 from ...search.throughput.problem import Problem
-from ..asked import asked_of
 from ..plan.memory import fronts, room_of
 from ..plan.program import (
     place,
@@ -38,6 +37,7 @@ from ..plan.program import (
     untimed,
 )
 from ..text import store
+from ..text.asked import asked_of
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .best import map_states_jointly
