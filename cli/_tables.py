@@ -138,6 +138,7 @@ def _rows(
     yield "least period", period(analysis) + _ended(analysis, "period") + _asked(app, analysis)
     if analysis.critical_cycle:
         yield "", cycle(analysis)
+        yield from _firings_of_cycle(analysis)
         yield from _overlap(app, analysis)
     if "latency" not in analysis.answered:
         return
@@ -302,6 +303,20 @@ def cycle(analysis: Analysis, most: int = WIDEST) -> str:
     space = [h.channel for h in analysis.critical_cycle if h.kind == "space"]
     held = f" (space on {', '.join(dict.fromkeys(space))})" if space else ""
     return f"determined by the cycle {_cut(' -> '.join([*tasks, tasks[0]]), most)}{held}"
+
+
+def _firings_of_cycle(analysis: Analysis) -> Iterator[tuple[str, str]]:
+    """The firings of one round of a cycle of several tasks, and what they add up to."""
+    firings, unit = analysis.critical_firings, _unit(analysis)
+    if not analysis.period or len(dict(firings)) < 2:
+        return
+    terms = " + ".join(f"{_short(task)} {_time(ns, unit)}" for task, ns in firings)
+    total = sum((ns for _, ns in firings), Fraction(0))
+    share = total / analysis.period
+    count = "" if share == 1 else f"{share} of "
+    text = f"{terms} = {_time(total, unit)} for {count}an iteration"
+    if len(text) <= WIDEST:
+        yield "", text
 
 
 def _overlap(app: Application, analysis: Analysis) -> Iterator[tuple[str, str]]:

@@ -387,7 +387,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F509": (
         "deadlines cannot be decided",
-        "Every task needs a worst-case time on some processor of the platform, and the work has to fit; then `flowc map` looks for a mapping that meets all deadlines.",
+        "Every task needs a worst-case time on some processor of the platform, the work has to fit, and every cycle of an app with a period has to be fed by a task without inputs, which is released with it; then `flowc map` looks for a mapping that meets all deadlines.",
     ),
     "F601": (
         "a task has no code",

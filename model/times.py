@@ -57,6 +57,20 @@ class FiringTime:
         return max(self.worst_ns)
 
     @property
+    def phases_ns(self) -> tuple[int, ...]:
+        """The worst cases of phases that differ, rounded up; empty where they do not."""
+        return tuple(ceil(ns) for ns in self.worst_ns) if len(set(self.worst_ns)) > 1 else ()
+
+    @property
+    def usual_ns(self) -> tuple[Fraction, ...]:
+        """The mean time of each phase, or one for all: measured means do not tell phases apart, so
+        that phases keep the ratios of the worst cases."""
+        if not self.phases_ns:
+            return (self.mean_ns,)
+        of_all = self.mean_ns / _mean(self.worst_ns)
+        return tuple(ns * of_all for ns in self.worst_ns)
+
+    @property
     def from_text(self) -> bool:
         """True if the worst case is the user's: it then holds for each firing."""
         return self.source in ("pin", "declared")
@@ -317,7 +331,7 @@ def _as_mean(time: FiringTime | None) -> FiringTime | None:
     source = time.source
     if time.entry is not None and source != "pin":
         source = _measured(time.entry)
-    worst = time.worst_ns if source == "declared" else (time.mean_ns,)
+    worst = time.worst_ns if source == "declared" else time.usual_ns
     return FiringTime(worst, time.mean_ns, source, time.entry)
 
 

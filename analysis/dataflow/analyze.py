@@ -108,12 +108,12 @@ class Analysis:
 
     `period` is the least period of an iteration, with one firing of a task at a time; where it is
     not proved it is the best schedule found, and `period_lower` is below it. `critical_cycle`
-    explains the bound. No mapping is faster than `mapping_lower`: it may fire some tasks on several
-    processors at once. `latency` holds at `latency_period`: the app's period if it has one, else
-    the least; on no mapping is it below `latency_lower`. `paths` are those with deadlines, and
-    those from sources to sinks where they tell more. `least_buffers` keep the graph alive,
-    `period_buffers` keep that period. `mean_period` is the period with measured mean times instead
-    of worst cases.
+    explains the bound, with the firings of one round of it and their times. No mapping is
+    faster than `mapping_lower`: it may fire some tasks on several processors at once. `latency`
+    holds at `latency_period`: the app's period if it has one, else the least; on no mapping is
+    it below `latency_lower`. `paths` are those with deadlines, and those from sources to sinks
+    where they tell more. `least_buffers` keep the graph alive, `period_buffers` keep that
+    period. `mean_period` is the period with measured mean times instead of worst cases.
     """
 
     verdicts: AppVerdicts
@@ -121,6 +121,7 @@ class Analysis:
     period: Fraction | None = None
     period_lower: Fraction | None = None
     critical_cycle: tuple[Hop, ...] = ()
+    critical_firings: tuple[tuple[str, Fraction], ...] = ()
     mapping_lower: Fraction | None = None
     mean_period: Fraction | None = None
     latency: Fraction | None = None
@@ -193,6 +194,7 @@ def limits(
         period=_ns(graph, least.upper),
         period_lower=graph.ns(least.lower),
         critical_cycle=_hops(graph, least),
+        critical_firings=tuple((graph.names[t], graph.ns(time)) for t, time in least.firings),
         mapping_lower=free.ns(anywhere.lower),
     )
 

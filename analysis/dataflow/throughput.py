@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, lcm
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .graph import Graph, GraphPart, cyclic_parts
 from .liveness import Execution, TooManySteps
@@ -23,6 +23,9 @@ from .unfinished import Unfinished, Why
 
 if TYPE_CHECKING:
     from .cycle_ratio import Arc, Indices
+
+
+Hop = TypeVar("Hop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,16 @@ class Period:
     """Least period of one iteration, in units of the graph's times: it lies in [`lower`, `upper`].
 
     Equal when it is proved; `upper` is None when no schedule was found in time. `cycle` explains
-    `lower` (empty when nothing limits the speed). `cut` says why the search ended before the proof.
+    `lower` (empty when nothing limits the speed), `firings` are those of one round of it, each with
+    its task and its time, where several tasks are in it. `cut` says why the search ended before the
+    proof.
     """
 
     lower: Fraction
     upper: Fraction | None
     cycle: tuple[CycleStep, ...]
     cut: Why | None = None
+    firings: tuple[tuple[int, int], ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -88,7 +94,7 @@ def _slower(one: Period, other: Period) -> Period:
     if one.upper is not None and other.upper is not None:
         upper = max(one.upper, other.upper)
     limit = other if other.lower > one.lower else one
-    return Period(limit.lower, upper, limit.cycle, other.cut or one.cut)
+    return Period(limit.lower, upper, limit.cycle, other.cut or one.cut, limit.firings)
 
 
 def is_live(graph: Graph, *, seconds: float) -> bool:
@@ -144,7 +150,9 @@ def _k_iter(
                 steps = _steps(critical.cycle, expansion.owner)
                 if critical.ratio is None:
                     raise Deadlocked(s.task for s in steps)
-                return Period(ratio, ratio, steps)
+                return Period(
+                    ratio, ratio, steps, firings=_firings(critical.cycle, expansion.owner)
+                )
             solved += expansion.arcs.nodes
             if solved > whole and whole <= MOST_NODES:
                 # Many small steps cost more than one to the end: a whole iteration of the part.
@@ -186,7 +194,17 @@ def _steps(cycle: tuple[Arc, ...], owner: Indices) -> tuple[CycleStep, ...]:
     """The cycle in terms of tasks: repeated firings along the same edge are one step."""
     hops = [CycleStep(int(owner[a.source]), a.edge) for a in cycle]
     kept = [hop for i, hop in enumerate(hops) if hop != hops[i - 1]] or hops[:1]
-    for length in range(1, len(kept) // 2 + 1):  # the same round, several times
-        if len(kept) % length == 0 and kept[:length] * (len(kept) // length) == kept:
-            return tuple(kept[:length])
-    return tuple(kept)
+    return tuple(_one_round(kept))
+
+
+def _firings(cycle: tuple[Arc, ...], owner: Indices) -> tuple[tuple[int, int], ...]:
+    """The firings of one round of the cycle, with their times."""
+    return tuple(_one_round([(int(owner[a.source]), a.length) for a in cycle]))
+
+
+def _one_round(cycle: list[Hop]) -> list[Hop]:
+    """A cycle once, where it is the same round several times."""
+    for length in range(1, len(cycle) // 2 + 1):
+        if len(cycle) % length == 0 and cycle[:length] * (len(cycle) // length) == cycle:
+            return cycle[:length]
+    return cycle

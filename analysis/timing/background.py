@@ -120,7 +120,8 @@ def _longer(task: TimedTask, wait: int) -> TimedTask:
         return task
     wcet = tuple(time + wait for time in task.wcet)
     curve = None if task.curve is None else task.curve.longer(wait * len(wcet))
-    return replace(task, wcet=wcet, curve=curve)
+    phases = tuple(time + wait for time in task.phases)
+    return replace(task, wcet=wcet, curve=curve, phases=phases)
 
 
 def _contended(system: TimedSystem) -> TimedSystem:

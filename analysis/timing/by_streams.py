@@ -144,9 +144,8 @@ class StreamSolver(FixedPoint):
             return None
         ran = max(self.ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
         came, ran = came + cluster.jitter + step - 1, ran + cluster.jitter + step - 1
-        return Demand(
-            came, ran, step, first.cost, count, first.first, low, first.plain, first.curved
-        )
+        cost = max(b.cost for b in stream.blocks)
+        return Demand(came, ran, step, cost, count, first.first, low, first.plain, first.curved)
 
     def _publish(self, number: int) -> bool:
         """Renew the demands of a cluster's workers."""

@@ -53,7 +53,8 @@ def _longest(group: TimedGroup, clock: Mapping[str, int], count: int) -> Iterato
     own: dict[str, Work] = {}
     for task in group.tasks:
         number = clock[task.processor]
-        own[task.name] = tuple(task.cost if n == number else 0 for n in range(count))
+        least = min(task.phases, default=task.cost)
+        own[task.name] = tuple(least if n == number else 0 for n in range(count))
     released = sources(group)  # what stands behind initial tokens may have begun before
     kept: dict[str, list[Work]] = {}
     left = list(before)

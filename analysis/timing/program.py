@@ -50,10 +50,12 @@ def timed_program(
     platform: Platform,
     wcet_ns: Mapping[str, Time | tuple[Time, ...]],
     curves: Mapping[str, WorkloadCurve] | None = None,
+    phases: Mapping[str, tuple[Time, ...]] | None = None,
 ) -> TimedSystem:
     """The system to bound or simulate; several times of a task are those of its kernels, in order.
 
-    For tasks with `curves` the times are in these.
+    For tasks with `curves` the times are in these. `phases` are the worst cases of tasks by phase,
+    where they differ; a longer time of a task holds for all of them.
 
     Raises Refused where there is more to a program than firings one by one: no period, iterations
     that alternate, batches, cuts that move.
@@ -75,7 +77,7 @@ def timed_program(
     for app in deployment.apps:
         app_of.update((task.name, app.name) for task in app.tasks)
     return TimedSystem(
-        tuple(_group(a, home, wcet_ns, curves or {}) for a in paced),
+        tuple(_group(a, home, wcet_ns, curves or {}, phases or {}) for a in paced),
         tuple(processors.values()),
         tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention),
         timed_workers(workers, app_of),
@@ -128,6 +130,7 @@ def _group(
     home: Mapping[str, str],
     wcet_ns: Mapping[str, Time | tuple[Time, ...]],
     curves: Mapping[str, WorkloadCurve],
+    phases: Mapping[str, tuple[Time, ...]],
 ) -> TimedGroup:
     assert app.period_ns is not None
     tasks = {t.name: t for t in app.tasks}
@@ -137,8 +140,10 @@ def _group(
             kernels[name] = (curve.longest,)
     timed = []
     for name, task in tasks.items():
-        known = curves.get(name)
-        timed.append(TimedTask(name, home[name], kernels[name], (), task.firings, known))
+        known, own = curves.get(name), phases.get(name, ())
+        if own and kernels[name] != (max(own),):
+            own = ()
+        timed.append(TimedTask(name, home[name], kernels[name], (), task.firings, known, own))
     paths = []
     for p in app.paths:
         if p.kind in ("path", "part"):  # the others are bounded over these

@@ -412,7 +412,8 @@ class _Simulation:
         if times:
             w.parts = [times[(task.fired - 1) % len(times)]]
         else:
-            w.parts = [self._time(b, c) for b, c in zip(task.bcet, task.task.wcet, strict=True)]
+            parts = task.task.parts(k)
+            w.parts = [self._time(b, c) for b, c in zip(task.bcet, parts, strict=True)]
         if w.when != self.now:
             self._queue(w)
         return True

@@ -38,4 +38,5 @@ def _slower(task: TimedTask, factor: Fraction) -> TimedTask:
     if curve is not None and curve.longest != sum(wcet):
         # rounded up one by one: then worst cases count
         curve = None
-    return replace(task, wcet=wcet, curve=curve)
+    phases = tuple(ceil(time * factor) for time in task.phases)
+    return replace(task, wcet=wcet, curve=curve, phases=phases)

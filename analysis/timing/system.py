@@ -46,9 +46,10 @@ class TimedTask:
     one after the other.
 
     On a GPU the sub-tasks are kernels, on a DLA loadables, on a CPU there is one. No `bcet` means
-    zeros. The times of a task whose phases differ are the longest ones. A task without inputs is a
-    source: firing k of its q is released k/q of a period after the release of the iteration. With a
-    `curve`, successive firings keep to it: its first total is the sum of `wcet`, in ns like these.
+    zeros. Where the worst cases of a task on a CPU differ by phase, firing k takes at most
+    `phases[k % len(phases)]`, and `wcet` is the longest. A task without inputs is a source: firing
+    k of its q is released k/q of a period after the release of the iteration. With a `curve`,
+    successive firings keep to it: its first total is the sum of `wcet`, in ns like these.
     """
 
     name: str
@@ -57,15 +58,29 @@ class TimedTask:
     bcet: tuple[Time, ...] = ()
     firings: int = 1
     curve: WorkloadCurve | None = None
+    phases: tuple[Time, ...] = ()
 
     @property
     def cost(self) -> Time:
-        """Worst-case execution time of one firing."""
+        """Worst-case execution time of any firing."""
         return sum(self.wcet)
+
+    @property
+    def work(self) -> Time:
+        """Worst-case execution time of the firings of an iteration."""
+        if not self.phases:
+            return self.cost * self.firings
+        return sum(self.phases) * (self.firings // len(self.phases))
+
+    def parts(self, firing: int) -> tuple[Time, ...]:
+        """Worst-case execution times of the sub-tasks of one firing."""
+        return (self.phases[firing % len(self.phases)],) if self.phases else self.wcet
 
     @property
     def sustained(self) -> Fraction:
         """What a firing takes at most in the long run."""
+        if self.phases:
+            return Fraction(sum(self.phases), len(self.phases))
         return Fraction(self.cost) if self.curve is None else self.curve.sustained
 
 
@@ -348,7 +363,12 @@ def _task_faults(task: TimedTask, processors: Collection[str]) -> Iterator[str]:
         yield f"`{task.name}` is on `{task.processor}`, which is no processor"
     if task.firings < 1 or not task.wcet:
         yield f"`{task.name}` has no firings or no execution time"
-    if not _between_zero_and(task.wcet, task.bcet or (0,) * len(task.wcet)):
+    if task.phases and (task.wcet != (max(task.phases),) or task.firings % len(task.phases)):
+        yield f"the phases of `{task.name}` do not fit its worst-case time or its firings"
+    if not all(
+        _between_zero_and(task.parts(k), task.bcet or (0,) * len(task.wcet))
+        for k in range(len(task.phases) or 1)
+    ):
         yield f"the best-case times of `{task.name}` are not between 0 and its worst-case times"
     curve = task.curve
     if curve is not None and (not is_curve(curve.totals) or curve.longest != task.cost):
@@ -624,7 +644,7 @@ def _fire_as_data_come(iteration: _Iteration, firings: dict[str, int]) -> None:
 
 
 def _fire_most_work_first(iteration: _Iteration) -> None:
-    work = {t.name: t.cost * t.firings for t in iteration.group.tasks}
+    work = {t.name: t.work for t in iteration.group.tasks}
     ahead = work_ahead(work, iteration.arrows)
     tasks = sorted(iteration.group.tasks, key=lambda t: (-ahead[t.name], iteration.depth[t.name]))
     while task := next((t for t in tasks if iteration.ready(t)), None):

@@ -74,7 +74,9 @@ class Job:
     others is idle before. `start` is the earliest time at which workers can have started by then.
     A job `opens` where its worker may wait just before it: for others, or for the first release.
 
-    `cost` is the worst case in units of time, one more where the last sub-task takes none.
+    `cost` is the worst case in units of time, one more where the last sub-task takes none. Several
+    jobs may take less than their costs: `plain` each time, the rest as the curves of `curved` say.
+    `counted` are the curves that hold for firings of which is not known which they are.
     `arrives` is the earliest time at which release and waits let it start (None without any),
     `ready` the earliest with its worker's order as well.
     """
@@ -100,6 +102,7 @@ class Job:
     sink: bool
     plain: int
     curved: tuple[Curved, ...]
+    counted: tuple[Curved, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +254,6 @@ class _Unfolding:
         self.unit = self._unit()
         self.index = {g.name: i for i, g in enumerate(system.groups)}
         self.tasks = [{t.name: i for i, t in enumerate(g.tasks)} for g in system.groups]
-        # A task whose last phase takes no time still waits for its turn, and for simultaneous
-        # arrivals.
-        self.cost = [[self._int(t.cost) + (not t.wcet[-1]) for t in g.tasks] for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
         self.curve = [[self._curve(t) for t in g.tasks] for g in system.groups]
         self.number = [0, *accumulate(len(g.tasks) for g in system.groups)]
@@ -272,7 +272,7 @@ class _Unfolding:
             parts.update((period / t.firings).denominator for t in g.tasks)
             parts.update(Fraction(x).denominator for x in (g.jitter, g.offset or 0))
             for t in g.tasks:
-                parts.update(x.denominator for x in (*t.wcet, *t.bcet))
+                parts.update(x.denominator for x in (*t.wcet, *t.bcet, *t.phases))
         return lcm(*parts)
 
     def _curve(self, task: TimedTask) -> WorkloadCurve | None:
@@ -559,7 +559,7 @@ class _Unfolding:
             d.arrives is not None or self._is_first(d),
             d.lane,
             d.place,
-            self.cost[d.group][d.task],
+            self._cost(d),
             self.best[d.group][d.task],
             len(self.groups[d.group].tasks[d.task].wcet),
             d.released,
@@ -569,8 +569,15 @@ class _Unfolding:
             d.arrives,
             d.ready,
             sink,
-            *self._taken(d.group, d.task),
+            *self._taken(d),
         )
+
+    def _cost(self, d: _Draft) -> int:
+        """What a firing takes at most. If its last sub-task takes no time, it still waits for its
+        turn, and for simultaneous arrivals.
+        """
+        parts = self.groups[d.group].tasks[d.task].parts(d.firing)
+        return self._int(sum(parts)) + (not parts[-1])
 
     def _begin(self, d: _Draft) -> int:
         """The first release of the program, seen from the first round in which the job's iteration
@@ -594,12 +601,16 @@ class _Unfolding:
         previous = self.drafts[self.lanes[d.lane][d.place - 1]]
         return self._begin(previous) < self._begin(d)
 
-    def _taken(self, group: int, task: int) -> tuple[int, tuple[Curved, ...]]:
-        """What a firing always takes, and its curve."""
-        curve = self.curve[group][task]
+    def _taken(self, d: _Draft) -> tuple[int, tuple[Curved, ...], tuple[Curved, ...]]:
+        """What a firing always takes, its curve, and the curve where it is not known which firings
+        are counted. Phases say more than a curve of known firings."""
+        curve = self.curve[d.group][d.task]
         if curve is None:
-            return self.cost[group][task], ()
-        return 0, ((self.number[group] + task, curve, 1),)
+            return self._cost(d), (), ()
+        counted: tuple[Curved, ...] = ((self.number[d.group] + d.task, curve, 1),)
+        if self.groups[d.group].tasks[d.task].phases:
+            return self._cost(d), (), counted
+        return 0, counted, counted
 
     def _lane(
         self, i: int, processor: int, cluster: int, whole: int, jobs: tuple[Job, ...]
@@ -610,7 +621,8 @@ class _Unfolding:
         parts: list[int] = []
         sustained = Fraction(0)
         for job in own:
-            parts += (self._int(x) for x in self.groups[job.group].tasks[job.task].wcet)
+            task = self.groups[job.group].tasks[job.task]
+            parts += (self._int(x) for x in task.parts(job.firing))
             sustained += job.plain + sum(curve.sustained for _, curve, _ in job.curved)
         return WorkerLane(
             processor,
@@ -643,7 +655,8 @@ def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[Bl
         block = _block(numbers[begin:end], jobs)
         first = jobs[block.first]
         curved = tuple((task, times) for task, _, times in block.curved)
-        shape = first.group, first.task, block.cost, curved
+        # Those that differ by the phases of their tasks are counted together by curves.
+        shape = first.group, first.task, block.plain if curved else block.cost, curved
         shapes.setdefault(shape, []).append(block)
     for blocks in shapes.values():
         if whole % len(blocks):
@@ -656,9 +669,9 @@ def _streams(numbers: list[int], jobs: Sequence[Job], whole: int) -> Iterator[Bl
 def _block(numbers: list[int], jobs: Sequence[Job]) -> Block:
     fired: dict[int, Curved] = {}
     for j in numbers:
-        for task, curve, times in jobs[j].curved:
+        for task, curve, times in jobs[j].counted:
             before = fired[task][2] if task in fired else 0
             fired[task] = task, curve, before + times
     cost = sum(jobs[j].cost for j in numbers)
-    plain = sum(jobs[j].plain for j in numbers)
+    plain = sum(0 if jobs[j].counted else jobs[j].cost for j in numbers)
     return Block(numbers[0], numbers[-1], cost, plain, tuple(fired.values()))

@@ -35,6 +35,7 @@ from ..plan.program import (
     write_program,
 )
 from ..text import store
+from ..text.asked import asked_of
 from ..text.check import OnMeasure, Report, Valid, prepare
 from ..text.notebook_result import NotebookResult
 
@@ -100,7 +101,7 @@ def build(
     profile is stored beside the text. For a `robot`, the program is a node of its dataflow, by
     default in build/STEM-ROBOT.
     """
-    return build_with(BuildOptions(**asked), path, output, robot)
+    return build_with(asked_of(BuildOptions, "build", asked), path, output, robot)
 
 
 def build_with(

@@ -25,6 +25,7 @@ from ...profiling.measure import signal_name
 from ...report.measured import read_run
 from ...runtime.options import RunOptions
 from ..build.build import BuildOptions, Built, build_with
+from ..text.asked import asked_of
 from ..text.check import Report
 from ..text.notebook_result import NotebookResult
 from .live_output import Hear, attend, reached, there
@@ -335,7 +336,7 @@ def test(
     `asked` are fields of `BuildOptions`. With a file of `machines`, the results of the parts on
     those machines are compared.
     """
-    building = BuildOptions(**asked)
+    building = asked_of(BuildOptions, "test", asked)
     host, report = building.host, building.report
     sites: tuple[Site, ...] = ()
     if machines is not None:

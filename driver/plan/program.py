@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
+from fractions import Fraction
 from math import ceil
 from pathlib import Path
 from statistics import mean
@@ -235,18 +236,22 @@ def firing_means(valid: Valid, times: Times, mapping: Mapping | None = None) -> 
     return means
 
 
-def worst_firings(valid: Valid, times: Times, mapping: Mapping) -> dict[str, int | float]:
-    """Known worst-case times of one firing in ns by task, on the processors of a mapping.
+def worst_firings(
+    valid: Valid, times: Times, mapping: Mapping
+) -> dict[str, int | float | Fraction]:
+    """Known worst-case times of one firing in ns by task, over its phases, on the processors of a
+    mapping.
 
     The orders of a program depend on these. Stages of networks get the time that the stored mapping
     predicts, because its bounds were proved with that.
     """
     where = {p.task: valid.platform.pool_of(p.processors[0]).kind for p in mapping.placements}
-    worst: dict[str, int | float] = {**firing_means(valid, times, mapping)}
+    worst: dict[str, int | float | Fraction] = {**firing_means(valid, times, mapping)}
     for name, known in times.of.items():
         time = known.get(where.get(name, "cpu"), known.get("cpu"))
         if time is not None:
-            worst[name] = ceil(time.longest_ns)
+            phases = time.phases_ns or (ceil(time.longest_ns),)
+            worst[name] = Fraction(sum(phases), len(phases))
     return worst | _predicted_stages(valid)
 
 

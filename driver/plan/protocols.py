@@ -204,6 +204,7 @@ def _longer(before: TimedTask, after: TimedTask, protocol: ChangeProtocol) -> Ti
             before,
             wcet=(before.cost + after.cost if both else max(before.cost, after.cost),),
             bcet=(),
+            phases=(),
         )
     totals = []
     for count in LENGTHS[: min(lengths)]:
@@ -217,7 +218,8 @@ def _longer(before: TimedTask, after: TimedTask, protocol: ChangeProtocol) -> Ti
             totals.append(
                 max(_total(before, k) + _total(after, count - k) for k in range(count + 1))
             )
-    return replace(before, wcet=(totals[0],), bcet=(), curve=WorkloadCurve(tuple(totals)))
+    curve = WorkloadCurve(tuple(totals))
+    return replace(before, wcet=(totals[0],), bcet=(), curve=curve, phases=())
 
 
 def _total(task: TimedTask, count: int) -> int:

@@ -19,6 +19,7 @@ from ...model.profile import Profile
 from ...model.times import Times, times_of
 from ..plan.program import places
 from ..text import store
+from ..text.asked import asked_of
 from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
 from ..text.few_samples import few_samples
 from ..text.notebook_result import NotebookResult
@@ -99,7 +100,7 @@ def analyze(
     from .networks import check_network
     from .show import processor_schedules
 
-    request = AnalysisRequest(**asked)
+    request = asked_of(AnalysisRequest, "analyze", asked)
     is_network = Path(path).suffix == ".onnx"
     if is_network and request.places is not None:
         checked = check_mapped(path, request.places)

@@ -95,7 +95,7 @@ def _but_periods(state: State, system: TimedSystem) -> str:
     """All of the program of a state but its periods, by which the levels of a state differ."""
     tasks = []
     for group in system.groups:
-        tasks += [(task.name, task.processor, task.wcet) for task in group.tasks]
+        tasks += [(task.name, task.processor, task.wcet, task.phases) for task in group.tasks]
     return repr((state.of, tasks, system.workers))
 
 

@@ -19,7 +19,7 @@ from ...analysis.timing.chains import largest_gap
 from ...analysis.timing.system import TimedChain, TimedPart, TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
-from ...model.diagnostic import Diagnostic, Errors, has_errors, one_of
+from ...model.diagnostic import Diagnostic, Errors, has_errors, listed, one_of
 from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
 from ...model.profile import ProfileEntry
@@ -39,6 +39,7 @@ from ...search.deadline.problem import (
     JointProblem,
     TaskGroup,
 )
+from ...search.deadline.program import names_of
 from ...search.throughput.machines import nearest
 from ...targets.accelerators import barred_from
 from ...targets.inference import chosen_engines
@@ -201,6 +202,7 @@ def _deadline_task(
         open_end=task.border is not None,
         batch=_batch(task),
         engine=task.network is not None,
+        phases={kind: time.phases_ns for kind, time in known.items() if time.phases_ns},
     )
 
 
@@ -424,9 +426,9 @@ def _cuts(task: Task, inside: LayerChain | None, layers: int) -> tuple[int, ...]
 
 
 def require_possible(problem: JointProblem) -> None:
-    """Raise errors that need no search: a task that can run nowhere, or more work than a kind of
-    processor has time for."""
-    faults = [*_without_places(problem)]
+    """Raise errors that need no search: a task that can run nowhere, a cycle that nothing feeds, or
+    more work than a kind of processor has time for."""
+    faults = [*_without_places(problem), *_unfed(problem)]
     if faults:
         raise Errors(faults)
     faults = [*_overloaded(problem)]
@@ -447,6 +449,26 @@ def _without_places(problem: JointProblem) -> Iterator[Diagnostic]:
             message = f"`{network.name}` cannot run on `{board}`: some layer runs nowhere"
             help_text = "give times of all layers on one kind at least"
             yield Diagnostic("F503", message, None, help=help_text)
+
+
+def _unfed(problem: JointProblem) -> Iterator[Diagnostic]:
+    """The groups with tasks that no source leads to."""
+    for group in problem.groups:
+        names = names_of(problem, group)
+        fed = {c.destination for c in group.channels}
+        reached = {name for name in names if name not in fed}
+        while more := {c.destination for c in group.channels if c.source in reached} - reached:
+            reached |= more
+        left = [name for name in names if name not in reached]
+        if left:
+            message = (
+                f"no source paces {listed(left)} of `{group.name}`: a cycle that nothing feeds"
+            )
+            help_text = (
+                "let a task without inputs begin an iteration, or leave the period out:"
+                f" `{group.name}` then runs as fast as it can"
+            )
+            yield Diagnostic("F509", message, None, help=help_text)
 
 
 def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:

@@ -248,7 +248,7 @@ def program(
         mapped = valid.mapped(joint.mapping)
     except Errors as errors:
         raise Refused([d.message for d in errors.diagnostics if d.severity == "error"]) from errors
-    kernels, curves = firing_times(joint.problem, assignment)
+    kernels, curves, phases = firing_times(joint.problem, assignment)
     times: _FiringTimes = {**kernels}
     for app in joint.problem.background:
         times.update(app.longest)
@@ -260,7 +260,7 @@ def program(
     chains = {group.name: group.chains for group in joint.problem.groups}
 
     def planned() -> TimedSystem:
-        system = timed_program(deployed.deployment, valid.platform, times, curves)
+        system = timed_program(deployed.deployment, valid.platform, times, curves, phases)
         groups = [replace(g, paths=paths[g.name], chains=chains[g.name]) for g in system.groups]
         return replace(system, groups=tuple(groups))
 
@@ -433,8 +433,9 @@ def _about_tightest(
         return
     yield from _taken_apart(mapping.system, group, what)
     if share > 1:
-        hopeless = what.due is not None and _alone(mapping.system, group, what) > what.due
-        rival = "" if hopeless else f", or a higher priority than {group.priority}"
+        preferred = _most_urgent(mapping.system, group, what)
+        helps = preferred is not None and what.due is not None and preferred <= what.due
+        rival = f", or a higher priority than {group.priority}" if helps else ""
         yield f"a deadline of {in_ms(bound)} would be met{rival}"
 
 
@@ -494,19 +495,15 @@ def _with_less_to_do(problem: JointProblem, assignment: Assignment, busiest: str
     yield f"longer periods would help, or a faster `{busiest}`"
 
 
-def _alone(system: TimedSystem, group: TaskGroup, what: Held) -> Fraction:
-    """The bound of a group, or of one of its paths, if it were alone."""
-    own = tuple(g for g in system.groups if g.name == group.name)
-    workers = []
-    for worker in system.workers:
-        groups = {position.group for position in worker.sequence}
-        if groups == {group.name}:
-            workers.append(worker)
-        elif group.name in groups:  # a shared order: take the one that the group would have alone
-            workers = []
-            break
-    worst = worst_cases(replace(system, groups=own, workers=tuple(workers)))
-    return next(h.bound for h in held(group, worst) if h.path == what.path) or Fraction(0)
+def _most_urgent(system: TimedSystem, group: TaskGroup, what: Held) -> Fraction | None:
+    """The bound of a group, or of one of its paths, above all others: it stays where a static order
+    decides."""
+    highest = 1 + max(g.priority for g in system.groups)
+    groups = tuple(
+        replace(g, priority=highest) if g.name == group.name else g for g in system.groups
+    )
+    worst = worst_cases(replace(system, groups=groups))
+    return next(h.bound for h in held(group, worst) if h.path == what.path)
 
 
 #: How the tasks behind each term of a bound delay the group.

@@ -37,6 +37,7 @@ from ..plan.program import (
     untimed,
 )
 from ..text import store
+from ..text.asked import asked_of
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .best import map_states_jointly
@@ -120,7 +121,7 @@ def find_mapping(
     A mapping that keeps the limits of the board is stored. A mapping for suppositions is
     stored only if the request has `keep`.
     """
-    request = MapRequest(**asked)
+    request = asked_of(MapRequest, "map", asked)
     whole = prepare(
         path, platform=platform, mapped=False, native=native, host=host, report=request.report
     ).require()

@@ -29,8 +29,8 @@ from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import BackgroundApp, JointProblem, Served
 from ...search.deadline.verdict import verdict
 from ...search.throughput.accelerate import on_gpu
-from ...search.throughput.greedy import CLEARLY, interpreter_load, shapes
-from ...search.throughput.problem import Problem, loads
+from ...search.throughput.greedy import CLEARLY, shapes
+from ...search.throughput.problem import Problem, interpreter_load, loads
 from ..text.check import Valid
 from .deadline_problem import joint_problem
 from .deadlines import Joint, best_judged, outcome_of

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from ...analysis.dataflow.order import components
@@ -54,6 +55,7 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
         networks,
         transfer=transfer,
         engines=chosen_engines(valid.system),
+        phases=_phases(times, apps),
     )
     if profile is not None:
         held = {e.subject: e.held for e in profile.entries if e.held is not None}
@@ -80,6 +82,17 @@ def _means(
             known = {kind: float(time.mean_ns) for kind, time in times.of[task.name].items()}
             means[task.name] = known or _guessed(task, kinds, times, usual)
     return means
+
+
+def _phases(times: Times, apps: tuple[Application, ...]) -> dict[str, tuple[Fraction, ...]]:
+    """The times of phases that differ, as multiples of their mean."""
+    phases: dict[str, tuple[Fraction, ...]] = {}
+    for app in apps:
+        for task in app.tasks:
+            time = times.here(task.name)
+            if time is not None and len(time.usual_ns) > 1 and time.mean_ns:
+                phases[task.name] = tuple(ns / time.mean_ns for ns in time.usual_ns)
+    return phases
 
 
 def _unsettled_networks(

@@ -361,9 +361,9 @@ class _Model(LoadModel):
         """That a task or a network of a path takes less time than now."""
         for t, task in enumerate(self._problem.tasks):
             if task.name in path:
-                now = task.wcet_ns[self._problem.kind[assignment.tasks[t]]]
+                now = task.last_ns(self._problem.kind[assignment.tasks[t]])
                 for p in self._places[t]:
-                    if task.wcet_ns[self._problem.kind[p]] < now:
+                    if task.last_ns(self._problem.kind[p]) < now:
                         yield self._item[t, p]
         for n, network in enumerate(self._problem.networks):
             if network.name in path:

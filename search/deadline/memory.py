@@ -38,7 +38,9 @@ def _slower_item(task: DeadlineTask, choice: Choice) -> DeadlineTask:
     times = {
         kind: ceil(ns * choice.time) if kind == "cpu" else ns for kind, ns in task.wcet_ns.items()
     }
-    return replace(task, wcet_ns=times, curves={k: c for k, c in task.curves.items() if k != "cpu"})
+    curves = {kind: curve for kind, curve in task.curves.items() if kind != "cpu"}
+    phases = {kind: own for kind, own in task.phases.items() if kind != "cpu"}
+    return replace(task, wcet_ns=times, curves=curves, phases=phases)
 
 
 def _slower_net(network: DeadlineNetwork, choice: Choice) -> DeadlineNetwork:

@@ -144,4 +144,5 @@ def _with_few_moved(
 
 def _on_cpus(task: DeadlineTask) -> DeadlineTask:
     curves = {kind: curve for kind, curve in task.curves.items() if kind == "cpu"}
-    return replace(task, wcet_ns={"cpu": task.wcet_ns["cpu"]}, curves=curves)
+    phases = {kind: own for kind, own in task.phases.items() if kind == "cpu"}
+    return replace(task, wcet_ns={"cpu": task.wcet_ns["cpu"]}, curves=curves, phases=phases)

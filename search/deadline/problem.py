@@ -48,6 +48,7 @@ class DeadlineTask:
     """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per
     iteration.
 
+    Where worst cases differ by phase, `phases[kind]` are those, and `wcet_ns[kind]` is the longest.
     `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from
     outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
     groups `batch` firings into one.
@@ -63,6 +64,11 @@ class DeadlineTask:
     open_end: bool = False
     batch: int = 1
     engine: bool = False
+    phases: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def last_ns(self, kind: str) -> int:
+        """Worst-case time of the last firing of an iteration."""
+        return self.phases.get(kind, (self.wcet_ns[kind],))[-1]
 
     def work(self, kind: str) -> Fraction:
         """What an iteration takes at most in the long run."""

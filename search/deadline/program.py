@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
@@ -53,11 +54,14 @@ class Fired:
     live: bool = False
     open_end: bool = False
     batch: int = 1
+    phases: tuple[int, ...] = ()
 
     @property
-    def cost(self) -> int:
-        """Worst-case time of one firing."""
-        return sum(self.kernels)
+    def cost(self) -> Fraction:
+        """Worst-case time of a firing, over the phases of an iteration."""
+        if self.phases:
+            return Fraction(sum(self.phases), len(self.phases))
+        return Fraction(sum(self.kernels))
 
 
 def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
@@ -95,12 +99,13 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
 
 def firing_times(
     problem: JointProblem, assignment: Assignment
-) -> tuple[dict[str, tuple[int, ...]], dict[str, WorkloadCurve]]:
-    """The kernels of a firing of every task of the program with their worst cases in ns, and
-    workload curves."""
+) -> tuple[dict[str, tuple[int, ...]], dict[str, WorkloadCurve], dict[str, tuple[int, ...]]]:
+    """The kernels of a firing of every task of the program with their worst cases in ns, workload
+    curves, and the worst cases of phases that differ."""
     tasks = _Program(problem, assignment).tasks
     curves = {name: task.curve for name, task in tasks.items() if task.curve is not None}
-    return {name: task.kernels for name, task in tasks.items()}, curves
+    phases = {name: task.phases for name, task in tasks.items() if task.phases}
+    return {name: task.kernels for name, task in tasks.items()}, curves, phases
 
 
 def program_paths(
@@ -194,7 +199,15 @@ class _Program:
         for task in app.tasks:
             fired = self.tasks[task.name]
             tasks.append(
-                TimedTask(task.name, fired.processor, fired.kernels, (), fired.firings, fired.curve)
+                TimedTask(
+                    task.name,
+                    fired.processor,
+                    fired.kernels,
+                    (),
+                    fired.firings,
+                    fired.curve,
+                    fired.phases,
+                )
             )
         channels = []
         for c, channel in zip(self.channels(team), app.channels, strict=True):
@@ -296,6 +309,7 @@ def _fired_item(task: DeadlineTask, place: str, kind: str) -> Fired:
         task.live,
         task.open_end,
         task.batch,
+        task.phases.get(kind, ()),
     )
 
 

@@ -94,7 +94,7 @@ class _LinearProgram:
         self._solver.Add(sum(shares.values()) == 1)
         for kind, share in shares.items():
             self._loads[kind].append((share, float(task.work(kind) / period)))
-        self._times[task.name] = [(share, task.wcet_ns[kind]) for kind, share in shares.items()]
+        self._times[task.name] = [(share, task.last_ns(kind)) for kind, share in shares.items()]
 
     def _limit_loads(self) -> None:
         """The processors of a kind have `worst` of their time for all that is on them."""

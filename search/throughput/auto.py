@@ -19,12 +19,20 @@ from ...analysis.dataflow.order import components
 from ...model.mapping import Decision, Mapping, NetworkPlan, Placement
 from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
-from . import greedy
 from .contest import Contest, ContestEntry
+from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
 from .design import Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
-from .problem import Divisible, Measure, Measurement, Problem, Progress, scale
+from .problem import (
+    Divisible,
+    Measure,
+    Measurement,
+    Problem,
+    Progress,
+    runs_without_interpreter,
+    scale,
+)
 
 #: A Python task with this share of the work gets a process.
 HEAVY = 0.1
@@ -173,7 +181,9 @@ def _on_one_machine(problem: Problem, plan: NetworkPlan) -> bool:
 
 def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]:
     if not problem.networks:
-        yield _plain(complete(problem, (), "one core", objective, _on_one_core(problem)))
+        pinned = all(task.name in problem.pins for _, task in problem.tasks)
+        first = "as pinned" if pinned else "one core"
+        yield _plain(complete(problem, (), first, objective, _on_one_core(problem)))
         yield _plain(complete(problem, (), "greedy", objective))
         return
     kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
@@ -269,7 +279,7 @@ def _heavy_python_tasks(problem: Problem) -> frozenset[str]:
     heavy = set()
     for app, task in problem.tasks:
         fixed = task.name in problem.pins or task.open_ports or not task.implementations
-        if fixed or greedy.runs_without_interpreter(task):
+        if fixed or runs_without_interpreter(task):
             continue
         if problem.work_ns(app, task) * problem.held.get(task.name, 1.0) > limit:
             heavy.add(task.name)
@@ -478,11 +488,30 @@ def _limits(problem: Problem, design: Design, objective: Objective) -> Iterator[
         f"`{busiest}` is the busiest processor: {design.load[busiest] / 1e6:.3g} ms per frame, "
         f"`{least}` has {design.load[least] / 1e6:.3g} ms"
     )
+    yield from _feedback(problem, design)
     yield from _one_at_a_time(problem, design, busiest)
     for plan in design.mapping.networks:
         network = problem.of(plan).networks.get(plan.task)
         if network is not None and len(plan.stages) > 1:
             yield from _largest_layers(problem, network, plan, busiest)
+
+
+def _feedback(problem: Problem, design: Design) -> Iterator[str]:
+    """The apps that wait for their own results rather than for a processor, and those whose cycles
+    were kept together."""
+    placement = {p.task: p for p in design.mapping.placements}
+    for app in cyclic(problem):
+        if not is_spread(problem, app):
+            yield (
+                f"cycles of `{app.name}` stay on one core each, unless pinned: they are spread in"
+                f" an app alone, of {MOST_SPREAD} tasks and {MOST_FIRINGS} firings at most"
+            )
+        taken = executed_ns(problem, placement, app)
+        if taken > max(design.load.values()):
+            yield (
+                f"feedback in `{app.name}` lets a frame end every {taken / 1e6:.4g} ms with these"
+                f" orders, and every {least_ns(problem, app) / 1e6:.4g} ms at best on any places"
+            )
 
 
 def _one_at_a_time(problem: Problem, design: Design, busiest: str) -> Iterator[str]:
@@ -496,7 +525,7 @@ def _one_at_a_time(problem: Problem, design: Design, busiest: str) -> Iterator[s
             work = scale(app) * problem.work_ns(app, task)
             if task.name not in there - fixed or work <= even:
                 continue
-            if greedy.runs_without_interpreter(task) and could_overlap(app, task):
+            if runs_without_interpreter(task) and could_overlap(app, task):
                 yield f"`{task.name}` takes {work / 1e6:.3g} ms of it: {overlap_advice(task)}"
 
 

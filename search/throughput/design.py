@@ -21,6 +21,7 @@ from ...model.mapping import (
     on_engine,
 )
 from . import greedy
+from .cycles import cyclic, least_ns
 from .partition import Objective
 from .plans import sketch, stage_names
 from .problem import Problem, loads, scale, speedup
@@ -167,7 +168,7 @@ def _energy(problem: Problem, plan: NetworkPlan) -> float:
 
 def fractional_bound(problem: Problem) -> float:
     """A lower bound on the time between frames of every mapping: all work at its fastest, spread
-    evenly over all processors."""
+    evenly over all processors, or what feedback lets happen one after another."""
     total = 0.0
     for app, task in problem.tasks:
         network = problem.networks.get(task.name)
@@ -177,4 +178,5 @@ def fractional_bound(problem: Problem) -> float:
             layers = zip(*network.costs.layers.values(), strict=True)
             least = sum(min(times) for times in layers)
         total += scale(app) * least * problem.repetition[app.name][task.name]
-    return total / len(problem.platform.processors)
+    feedback = [least_ns(problem, app) for app in cyclic(problem)]
+    return max(total / len(problem.platform.processors), *feedback, 0.0)

@@ -2,8 +2,9 @@
 
 In: a problem. Out: the best of these shapes: tasks before pinned ones on one core and the rest on
 another; each app on a core of its own (longest first); all tasks cut along the data flow into a
-part for each of some cores; frames of the heavy stateless tasks shared by all cores. A simpler
-shape wins unless another is clearly better.
+part for each of some cores; the tasks of an app with feedback spread as far as that lets them work
+at once; frames of the heavy stateless tasks shared by all cores. A simpler shape wins unless
+another is clearly better.
 """
 
 from __future__ import annotations
@@ -16,19 +17,27 @@ from itertools import accumulate, chain, combinations, product
 import networkx as nx
 
 from ...analysis.dataflow.order import components, levels
-from ...model.application import Application, Task
+from ...model.application import Application
 from ...model.mapping import Mapping
 from ...model.mapping import Placement as Placed
 from ..budget import DEFAULT, Budget
-from .problem import UTILIZATION, Measure, Problem, Progress, loads, mapping_of, overhead_ns, scale
+from . import cycles
+from .problem import (
+    UTILIZATION,
+    Measure,
+    Problem,
+    Progress,
+    interpreter_load,
+    loads,
+    mapping_of,
+    runs_without_interpreter,
+    scale,
+)
 
 #: A more complex shape wins below this share of the cost of a simpler one.
 CLEARLY = 0.9
 #: Mappings below this utilization are equally good.
 RELAXED = 0.6 * UTILIZATION
-#: The slowdown of Python tasks in several threads, which hand the interpreter to each other
-#: (measured on examples/digits: 1.2 to 1.4).
-CONTENTION = 1.3
 
 Placement = dict[str, tuple[str, ...]]
 Whole = Mapped[str, Placed]
@@ -70,31 +79,13 @@ def _placed(problem: Problem, places: Placement) -> Whole:
 
 def cost(problem: Problem, placement: Whole) -> float:
     """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all
-    processors share."""
+    processors share; with feedback, at least the time between frames when it is executed."""
     total = max(interpreter_load(problem, placement), *loads(problem, placement).values())
+    for app in cycles.cyclic(problem):
+        total = max(total, cycles.executed_ns(problem, placement, app))
     if all(a.period_ns is not None for a in problem.apps):
         return max(total, RELAXED)
     return total
-
-
-def interpreter_load(problem: Problem, placement: Whole) -> float:
-    """The load of the interpreter's lock: Python tasks, and the runtime between all firings."""
-    load = 0.0
-    processors: set[str] = set()
-    for app, task in problem.tasks:
-        place = placement[task.name]
-        if not runs_without_interpreter(task) and not place.process:
-            held = problem.held.get(task.name, 1.0)
-            load += scale(app) * problem.work_ns(app, task) * held
-            processors.update(place.processors)
-    if len(processors) > 1:
-        load *= CONTENTION
-    return load + sum(scale(app) * overhead_ns(problem, app, t) for app, t in problem.tasks)
-
-
-def runs_without_interpreter(task: Task) -> bool:
-    """Networks and C code release Python's lock while they compute."""
-    return task.network is not None or any(i.language == "c" for i in task.implementations)
 
 
 def _work(problem: Problem, app: Application) -> float:
@@ -188,6 +179,26 @@ def _cut(groups: list[_Group], count: int) -> list[list[str]]:
     return [*parts[: count - 1], list(chain.from_iterable(parts[count - 1 :]))]
 
 
+def _cycles_spread(problem: Problem) -> Iterator[Placement]:
+    """The tasks of an app with feedback: from one core, moved one by one and in pairs while that
+    makes it clearly quicker."""
+    for app in cycles.cyclic(problem):
+        if not cycles.is_spread(problem, app) or len(problem.cpus) < 2:
+            continue
+        places = {t.name: problem.cpus[0] for t in app.tasks}
+        best = cost(problem, _placed(problem, {t: (p,) for t, p in places.items()}))
+        for _ in app.tasks:
+            found = [
+                (cost(problem, _placed(problem, {t: (p,) for t, p in near.items()})), near)
+                for near in cycles.neighbors(problem, app, places)
+            ]
+            least, nearest = min(found, key=lambda f: f[0], default=(best, places))
+            if least >= best:
+                break
+            best, places = least, nearest
+        yield {t: (p,) for t, p in places.items()}
+
+
 def _heavy_stateless_tasks(problem: Problem) -> list[str]:
     """Tasks without a pin that may run on all cores, with a tenth of the mean work of a core."""
     threshold = 0.1 * sum(_work(problem, app) for app in problem.apps) / len(problem.cpus)
@@ -254,4 +265,5 @@ SHAPES: dict[str, Callable[[Problem], Iterator[Placement]]] = {
     "apps apart": _apps_apart,
     "pipeline": _pipeline,
     "frames shared": _frames_shared,
+    "cycles spread": _cycles_spread,
 }

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import chain, pairwise
 from math import inf
 from typing import Protocol, runtime_checkable
 
+from ...analysis.dataflow.order import components
 from ...model.application import Application, Channel, Port, Task
 from ...model.diagnostic import Errors
 from ...model.mapping import (
@@ -22,6 +24,7 @@ from ...model.mapping import (
 )
 from ...model.platform import Platform
 from ..events import Progress as Progress
+from .cycles import executed_ns
 from .partition import Costs, Objective
 
 #: Cost of a token from another processor to its receiver (a wake-up), if it was not measured.
@@ -32,6 +35,9 @@ LINK = "next stage"
 #: The share of its threads' time that a network uses (ONNX Runtime, MobileNetV2 to ResNet-18 on two
 #: cores: 0.85 to 0.95).
 THREADS = 0.9
+#: The slowdown of Python tasks in several threads, which hand the interpreter to each other
+#: (measured on examples/digits: 1.2 to 1.4).
+CONTENTION = 1.3
 #: Load of a processor that periodic apps use fully (see `loads`).
 UTILIZATION = 1e7
 
@@ -127,7 +133,8 @@ class Problem:
     gives the cost of bytes from one kind of processor to a receiver on another, `runtime_ns` is the
     runtime's overhead of each firing on a CPU, holding the interpreter. `engines` are those of
     networks on CPUs by task, where it is not ONNX Runtime; times are theirs, and `default` is the
-    same problem with all of them on ONNX Runtime.
+    same problem with all of them on ONNX Runtime. `phases` has the times of a task's phases, where
+    they differ, as multiples of their mean.
     """
 
     apps: tuple[Application, ...]
@@ -142,6 +149,7 @@ class Problem:
     runtime_ns: float = 0.0
     engines: MappingABC[str, OtherEngine] = field(default_factory=dict)
     default: Problem | None = None
+    phases: MappingABC[str, tuple[Fraction, ...]] = field(default_factory=dict)
 
     @property
     def tasks(self) -> tuple[tuple[Application, Task], ...]:
@@ -279,9 +287,38 @@ def speedup(threads: int) -> float:
     return 1.0
 
 
+def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) -> float:
+    """The load of the interpreter's lock: Python tasks, and the runtime between all firings."""
+    load = 0.0
+    processors: set[str] = set()
+    for app, task in problem.tasks:
+        place = placement[task.name]
+        if _holds_interpreter(problem, task, place):
+            held = problem.held.get(task.name, 1.0)
+            load += scale(app) * problem.work_ns(app, task) * held
+            processors.update(place.processors)
+    if len(processors) > 1:
+        load *= CONTENTION
+    return load + sum(scale(app) * overhead_ns(problem, app, t) for app, t in problem.tasks)
+
+
+def _holds_interpreter(problem: Problem, task: Task, place: Placement) -> bool:
+    """Is it Python in the program's own process, where it is placed?"""
+    if place.process or runs_without_interpreter(task):
+        return False
+    kinds = {problem.platform.pool_of(processor).kind for processor in place.processors}
+    codes = [task.implementation_on(kind) for kind in kinds]
+    return any(code is not None and code.language == "python" for code in codes)
+
+
+def runs_without_interpreter(task: Task) -> bool:
+    """Networks and C code release Python's lock while they compute."""
+    return task.network is not None or any(i.language == "c" for i in task.implementations)
+
+
 def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Application) -> float:
     """Predicted time between frames of an app: its own period, or the load of its busiest
-    processor.
+    processor, of the interpreter's lock, or what feedback allows.
     """
     if app.period_ns is not None:
         return float(app.period_ns)
@@ -292,7 +329,8 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
     machine_of = problem.platform.machine_of
     machines = {machine_of[p] for p in used}
     used |= {w.processor for w in problem.platform.wires if {w.source, w.destination} <= machines}
-    return max(load[p] for p in used)
+    feedback = executed_ns(problem, placement, app) if components(app) else 0.0
+    return max(interpreter_load(problem, placement), feedback, *(load[p] for p in used))
 
 
 def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:

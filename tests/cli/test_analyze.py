@@ -119,6 +119,7 @@ def test_a_period_that_the_critical_cycle_forbids(write: Write) -> None:
     late = analyze(write(CONTROL.replace("PERIOD", "6")))
     assert late.exit_code == 1
     assert "determined by the cycle ctl -> act -> ctl" in late.stdout
+    assert "ctl 5 ms + act 2 ms = 7 ms for an iteration" in late.stdout
     assert (
         "7 ms, 142.857 iterations per second; asked for: 6 ms, which no mapping can keep"
         in late.stdout
@@ -609,3 +610,33 @@ def test_a_build_names_stateless_beside_a_measured_time_that_is_too_long(
     store_profile(flow, {"A.slow": 9_000_000}, "board")
     built = flowc.build(flow, tmp_path / "out", platform="board")
     assert [d.help for d in built.diagnostics] == [f"expect missed deadlines; {ADVICE}"]
+
+
+def test_an_argument_that_analyze_does_not_have_is_answered_with_those_that_there_are(
+    write: Write,
+) -> None:
+    flow = write(CONTROL)
+    with pytest.raises(
+        TypeError, match=r"flowc.analyze\(\).* 'buffers': it has .*for_period, pareto"
+    ):
+        flowc.analyze(flow, buffers=True)
+    for name in ("map", "build", "test"):
+        with pytest.raises(TypeError, match=rf"flowc.{name}\(\).* 'no_such': it has "):
+            getattr(flowc, name)(flow, no_such=1)
+
+
+def test_the_firings_of_the_critical_cycle_add_up_to_the_period(write: Write) -> None:
+    """B and C fire twice in it, C in phases of different times."""
+    flow = write(
+        "task A { in f  out b rate [1, 2]  out e rate [1, 0]  wcet [2, 1] ms }\n"
+        "task B { in a  in d  out c rate 2  wcet 1 ms }\n"
+        "task C { in b rate [3, 0, 3]  out d rate [0, 2, 1]  out e rate [1, 1, 0]"
+        "  wcet [2, 1, 3] ms }\n"
+        "task D { in c rate 3  out b rate 3  wcet 4 ms }\n"
+        "task E { in a  in c rate 2  out f rate 2  wcet 5 ms }\ntask F { in e  out a  wcet 1 ms }\n"
+        "app T { a: A  b: B  c: C  d: D  e: E  f: F  a.b -> b.a  a.e -> e.a  b.c -> c.b  c.d -> d.c"
+        "  c.e -> e.c  d.b -> delay 3 -> b.d  e.f -> f.e  f.a -> delay 2 -> a.f }\n"
+    )
+    firings = flowc.analyze(flow).apps["T"].critical_firings
+    assert "".join(name[-1] for name, _ in firings) == "abbccef"
+    assert [ns / 10**6 for _, ns in firings] == [2, 1, 1, 2, 1, 5, 1]

@@ -380,6 +380,18 @@ def test_no_mapping_is_faster_than_the_best_of_all_means(write: Write) -> None:
     assert list(contradictions(flow, "board")) == []
 
 
+def test_mean_times_keep_the_ratios_of_phases(write: Write) -> None:
+    """Means are those of all phases together: spread evenly, they could be slower than the worst."""
+    flow = write(
+        "task T { out x: int64 rate [1, 2]  wcet [9, 1] ms }  task U { in x: int64 rate 3  wcet 1 ms }"
+        " app A { t: T  u: U  t -> u }  platform board { cpu core }"
+    )
+    store_entries(flow, [Entry("A.t", "cpu", 9 * MS, 4 * MS), Entry("A.u", "cpu", MS)])
+    times, valid = expected(flow)
+    of_t = times.app_means(valid.system.apps[0]).ns["A.t"]
+    assert of_t == (Fraction(72, 10) * MS, Fraction(8, 10) * MS)
+
+
 # -- boards and texts that `map` cannot answer -----------------------------------------------------
 def test_a_board_without_cpu_is_analyzed_with_a_profile_as_without(write: Write) -> None:
     flow = write(
@@ -401,12 +413,12 @@ def test_a_board_without_cpu_is_analyzed_with_a_profile_as_without(write: Write)
     [
         (
             "app G { period 5 ms  l: Loop  l.y -> delay 1 -> l.x }\nplatform board { cpu core[2] }",
-            "no source paces G.l",
+            "no source paces `G.l` of `G`",
         ),
         (
             "app G { period 5 ms  l: Loop  l.y -> delay 1 -> l.x }\n"
             "app H { period 2 ms  s: S  t: S  u: S }\nplatform board { cpu core[2] }",
-            "no source paces G.l",
+            "no source paces `G.l` of `G`",
         ),
     ],
 )
@@ -417,7 +429,8 @@ def test_what_has_no_bound_is_said_to_have_none(
     flow = write("task Loop { in x  out y  wcet 1 ms }\ntask S { out y  wcet 1 ms }\n" + text)
     with pytest.raises(Errors) as raised:
         find_mapping(flow, platform="board", search=search, budget=MOMENT)
-    assert any(d.code == "F509" and why in d.message for d in raised.value.diagnostics)
+    (error,) = raised.value.diagnostics
+    assert error.code == "F509" and why in error.message and "leave the period out" in error.help
 
 
 # -- all combinations ------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ def hunting_runs(system: TimedSystem, rng: random.Random, per_end: int) -> Itera
     whole = hyperperiod(system)
     long = {g.name: 4 * whole // int(g.period) for g in system.groups}
     offsets: dict[str, Time] = {g.name: 0 for g in system.groups if g.offset is None}
-    yield Run(long, {t.name: t.wcet for g in system.groups for t in g.tasks}, offsets=offsets)
+    worst = {t.name: worst_times(t) for g in system.groups for t in g.tasks}
+    yield Run(long, worst, offsets=offsets)
     for group in system.groups:
         for count in range(1, 2 * whole // int(group.period) + 4):
             for _ in range(per_end):
@@ -62,8 +63,9 @@ def every_run(system: TimedSystem, rng: random.Random, most: int) -> Iterator[Ru
     for pattern, iterations in chosen:
         times: dict[str, list[Time]] = {t.name: [] for t, _ in tasks}
         for n, task in enumerate(slots):
-            times[task.name] += task.wcet if pattern[n % bits] else (0,) * len(task.wcet)
-        given = {t.name: times[t.name] or t.wcet for t, _ in tasks}
+            worst = parts_of(task, len(times[task.name]) // len(task.wcet))
+            times[task.name] += worst if pattern[n % bits] else (0,) * len(worst)
+        given = {t.name: times[t.name] or worst_times(t) for t, _ in tasks}
         yield replace(_random_run(system, iterations, rng), times=given)
 
 
@@ -128,18 +130,28 @@ def _pauses(worker: TimedBackground, rng: random.Random) -> Sequence[Time]:
     return [rng.choice((0, 0, rng.randint(0, longest))) for _ in range(rng.randint(1, 20))]
 
 
+def parts_of(task: TimedTask, firing: int) -> tuple[Time, ...]:
+    """The worst cases of the sub-tasks of a firing, counted from the first one of the program."""
+    return (task.phases[firing % len(task.phases)],) if task.phases else task.wcet
+
+
+def worst_times(task: TimedTask) -> tuple[Time, ...]:
+    """The worst cases of the firings of a task, again and again."""
+    return task.phases or task.wcet
+
+
 def _times(task: TimedTask, mode: str, firings: int, rng: random.Random) -> Sequence[Time]:
     """Times of the sub-tasks of so many firings: worst cases, anything up to them, both, or 0 and
     worst cases by task or by firing.
     """
     if mode == "worst":
-        return task.wcet
+        return worst_times(task)
     if mode == "tasks":
-        return task.wcet if rng.random() < 0.6 else (0,) * len(task.wcet)
+        return worst_times(task) if rng.random() < 0.6 else (0,) * len(task.wcet)
     times: list[Time] = []
-    for _ in range(firings):
+    for firing in range(firings):
         longest = mode != "random" and rng.random() < 0.5
-        for worst in task.wcet:
+        for worst in parts_of(task, firing):
             if longest:
                 times.append(worst)
             elif mode == "firings":

@@ -33,6 +33,7 @@ from flowc.analysis.timing.system import (
     TimedWorker,
 )
 from flowc.model.server import Server
+from flowc.model.workload import cyclic_workload
 
 from event_simulator import sinks_of, sources_of
 
@@ -44,7 +45,8 @@ class Kind:
     `apps`, `tasks` (of an app) and `processors` are least and most. `staged` is the share of apps
     that are pipelined, `load` the utilization of a processor with tasks of all apps. Some apps of
     `late` kinds have live sources with jitter; with `phases` offsets are not 0, or not known. In
-    kinds with `background`, workers that never end are on some processors, in those with `servers`
+    kinds with `lists`, the worst cases of most tasks on CPUs differ by phase. In those with
+    `background`, workers that never end are on some processors, in those with `servers`
     they have budgets on CPUs.
     """
 
@@ -64,6 +66,7 @@ class Kind:
     contention: bool = False
     background: bool = False
     servers: bool = False
+    lists: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -101,6 +104,12 @@ KINDS: dict[str, Kind] = {
     "servers": Kind(processors=(1, 2), staged=0.3, load=(0.1, 0.5), servers=True),
     "servers-orders": Kind(
         processors=(1, 2), load=(0.1, 0.5), scheduler="static_order", fifo=True, servers=True
+    ),
+    "lists-alone": Kind(apps=(1, 1), tasks=(2, 6), processors=(2, 4), staged=0.5, lists=True),
+    "lists": Kind(staged=0.4, priorities="some equal", phases=True, lists=True),
+    "lists-orders": Kind(staged=0.4, scheduler="static_order", fifo=True, lists=True),
+    "lists-contention": Kind(
+        processors=(2, 4), staged=0.4, load=(0.1, 0.5), contention=True, late=True, lists=True
     ),
 }
 
@@ -193,6 +202,15 @@ def _priorities(rng: random.Random, kind: Kind, count: int) -> list[int]:
     return [rng.randrange(2) for _ in range(count)]
 
 
+def _by_phase(rng: random.Random, task: TimedTask) -> TimedTask:
+    """The task with a worst case for each phase, and the curve that they give or none."""
+    count = rng.choice([n for n in range(1, task.firings + 1) if task.firings % n == 0])
+    phases = [rng.randint(0, int(task.cost)) for _ in range(count)]
+    phases[rng.randrange(count)] = int(task.cost)
+    curve = cyclic_workload(phases) if rng.random() < 0.7 else None
+    return replace(task, phases=tuple(phases), curve=curve)
+
+
 class _App:
     """An app while it is drawn: its group, its order, and how far its tasks work behind."""
 
@@ -224,7 +242,7 @@ class _App:
         steps = [Step(name, t, k, self.stages[t]) for t, k in sequence]
         self.steps = sorted(steps, key=lambda s: -s.stage)
         group = replace(group, channels=tuple(self._with_room(group, self.steps)))
-        work = sum(t.cost * t.firings for t in tasks)
+        work = sum(t.work for t in tasks)
         if self.pipelined and work <= period:  # a short deadline pipelines as well
             group = replace(group, deadline=max(1, work - 1))
         self.group = replace(group, paths=tuple(self._paths(group)))
@@ -261,7 +279,9 @@ class _App:
             parts: tuple[int, ...] = (cost,)
             if places[n].scheduler == "fifo":
                 parts = _in_parts(rng, cost)
-            tasks.append(TimedTask(f"{app}.t{n}", places[n].name, parts, (), firings[n]))
+            task = TimedTask(f"{app}.t{n}", places[n].name, parts, (), firings[n])
+            listed = kind.lists and places[n].scheduler != "fifo" and rng.random() < 0.8
+            tasks.append(_by_phase(rng, task) if listed else task)
         return tasks
 
     def _channels(self, tasks: Sequence[TimedTask]) -> list[TimedChannel]:

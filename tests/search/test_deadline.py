@@ -874,6 +874,26 @@ def test_an_app_is_not_said_to_come_before_itself(write: Write) -> None:
     )
 
 
+def test_a_higher_priority_is_named_only_where_it_helps(write: Write) -> None:
+    """In a static order Lo has begun when Hi is released, whatever their priorities."""
+    text = (
+        "task W { out x  wcet 26 ms }  task V { in x  wcet 6 ms }  task S { out x  wcet 36 ms }"
+        " task K { in x  wcet 26 ms }"
+        " app Hi { period 70 ms  deadline 33 ms  priority PRIO  w: W  v: V  w -> v }"
+        " app Lo { period 140 ms  priority 2  s: S  k: K  s -> k }"
+        " platform so { cpu core }  platform fp { cpu core scheduler fixed_priority }"
+    )
+    helps = ", or a higher priority than 1"
+    said = {}
+    for name in ("so", "fp"):
+        flow = write(text.replace("PRIO", "1"))
+        status, out, _ = call("map", flow, "--platform", name, "--budget", "1s", "--explain")
+        said[name] = (status, helps in out, "would be met" in out)
+    assert said == {"so": (1, False, True), "fp": (1, True, True)}
+    flow = write(text.replace("PRIO", "3"))
+    assert [call("map", flow, "--platform", n, "--budget", "1s")[0] for n in ("so", "fp")] == [1, 0]
+
+
 # -- paths -----------------------------------------------------------------------------------------
 SPOT = """
 task Mic {{ out x: float32 rate 512  wcet 1 ms }}
@@ -924,6 +944,18 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
         "kind": "path", "source": "Spot.mic", "task": "Spot.log", "latency_ns": 7 * MS, "deadline_ns": 7 * MS, "met": True,
             "unskipped": False,
     }  # fmt: skip
+
+
+def test_bounds_and_programs_know_times_by_phase(write: Write) -> None:
+    """S ends at 9 and 21 ms, as `analyze` says: its second firing is short."""
+    flow = write(
+        "task S { out x: int64 rate [1, 1]  wcet [9, 1] ms }  task K { in x: int64 rate 2  wcet 1 ms }\n"
+        "app P { period 40 ms  deadline 22 ms  s: S  k: K  s -> k }  platform one { cpu core }"
+    )
+    status, out, _ = call("map", flow, "--platform", "one", "--budget", "1s", "--no-measure")
+    rows = [line.split() for line in out.splitlines()]
+    assert status == 0 and ["P", "schedulable", "22.00", "22.00"] in rows
+    assert call("analyze", flow)[0] == 0
 
 
 def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:

@@ -42,6 +42,24 @@ def test_no_execution_exceeds_a_bound(kind: str) -> None:
     assert found.responses.ratios
 
 
+def test_the_bound_of_an_app_alone_with_times_by_phase_is_reached() -> None:
+    kind = replace(KINDS["lists-alone"], staged=0.0, most_firings=12)
+    held = 0
+    for seed in range(40):
+        system = random_program(random.Random(seed), kind)
+        (group,) = system.groups
+        response = worst_cases(system).groups[group.name]
+        shared = len({w.processor for w in system.workers}) < len(system.workers)
+        timeless = any(0 in (*t.phases, *t.wcet) for t in group.tasks)
+        if shared or timeless or response is None or not any(t.phases for t in group.tasks):
+            continue
+        held += 1
+        times = {t.name: t.phases or t.wcet for t in group.tasks}
+        seen = play(system, Run({group.name: 20}, times))
+        assert response == seen.responses[group.name][0], seed
+    assert held > 10
+
+
 @pytest.mark.parametrize("kind", TINY)
 def test_no_combination_of_times_exceeds_a_bound(kind: str) -> None:
     found = enumerated(TINY[kind], range(4), independent=8)
