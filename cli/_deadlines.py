@@ -161,17 +161,10 @@ def _ms(ns: int | None) -> str:
 
 def _some(names: list[str], most: int = 4) -> str:
     """The first names, and how many more there are."""
-    shown = ", ".join(_short(name) for name in names[:most])
+    shown = ", ".join(names[:most])
     if len(names) <= most:
         return shown
     return f"{shown} and {len(names) - most} more"
-
-
-def _short(name: str) -> str:
-    """The name of a task without the templates between its app and itself."""
-    if name.count(".") < 2:
-        return name
-    return name.partition(".")[0] + "." + name.rpartition(".")[2]
 
 
 def _search(joint: Joint) -> str:

@@ -147,6 +147,15 @@ def test_the_answer_says_what_is_proved_of_few_cores(
     assert found.joint is not None and said in joint_table(found.joint)
 
 
+def test_tasks_of_composites_have_their_whole_names(write: Write) -> None:
+    text = TASKS % "period 50 ms" + "graph Pair { in x  out y  n: N  x -> n -> y }\n"
+    text = text.replace("n: N  t", "one: Pair  two: Pair  t").replace("s -> n", "s -> one -> two")
+    path = write(text + "platform single { cpu core }\n", t_py=CODE)
+    found = find_mapping(path, platform="single", measure=False, budget=2)
+    assert found.joint is not None
+    assert "A.s, A.one.n, A.two.n, A.t" in joint_table(found.joint)
+
+
 def test_it_is_said_which_verdict_counts(write: Write) -> None:
     """The search bounds all orders of firings, the tables above it those of the program."""
     joint = mapped(write, "deadlines", "utilization").joint
