@@ -184,17 +184,10 @@ def _ms(ns: int | None) -> str:
 
 def _some(names: list[str], most: int = 4) -> str:
     """The first names, and how many more there are."""
-    shown = ", ".join(_short(name) for name in names[:most])
+    shown = ", ".join(names[:most])
     if len(names) <= most:
         return shown
     return f"{shown} and {len(names) - most} more"
-
-
-def _short(name: str) -> str:
-    """The name of a task without the templates between its app and itself."""
-    if name.count(".") < 2:
-        return name
-    return name.partition(".")[0] + "." + name.rpartition(".")[2]
 
 
 def _search(joint: Joint) -> str:
@@ -227,7 +220,7 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
     times = "" if joint.program is None else "by the worst cases of the profile, "
     said = f"{times}maximum utilization {float(verdict.maximum):.4%}"
     if not verdict.feasible:
-        return f"{said}: {_nothing_found(joint)}"
+        return f"{said}: {_nothing_found(joint)}{_what_counts(joint)}"
     if outcome.spared is not None:
         other = f"{float(outcome.spared):.4%} on more of them (`--objective utilization`)"
         return f"{said} on the fewest processors that leave slack, and {other}"
@@ -242,6 +235,16 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
             f" ({float(outcome.bound or 0):.4%})"
         )
     return said
+
+
+def _what_counts(joint: Joint) -> str:
+    """Which verdict counts where the program keeps what the search could not promise."""
+    if joint.program is None or joint.verdict is None or not joint.verdict.feasible:
+        return ""
+    return (
+        "\nthe tables above count, with their conditions: they bound the program itself, with its"
+        " own orders and times, and all deadlines are kept there"
+    )
 
 
 def _cores(cores: FewestCores, candidates: str) -> str:

@@ -321,6 +321,18 @@ def _instance_called_like_a_word(p: SyntaxFault) -> Advice | None:
     return None
 
 
+def _every_elsewhere(p: SyntaxFault) -> Advice | None:
+    # Behind a port: only instances of sources, and no open ends, say how often they fire.
+    kind, line = p.tokens[0].type, p.tokens[p.position].line
+    before = [t.type for t in p.tokens[: p.position] if t.line == line]
+    if p.kind() != "EVERY" or "DIRECTION" not in before or kind not in ("APP", "TASK"):
+        return None
+    help_text = "the caller says when an open end gets data: give the app a `period`"
+    if kind == "TASK":
+        help_text = f"it belongs to an instance, in an app: `name: {p.tokens[1]} every ...`"
+    return Advice(p.position, None, help_text)
+
+
 def _misspelt_word_before(p: SyntaxFault) -> Advice | None:
     # A misspelt word is taken for a name, and what follows it does not fit: the word is the fault.
     items = ITEMS.get(str(p.tokens[0].type), ())
@@ -390,6 +402,7 @@ RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _instance_called_like_a_word,
     _type_before_name,
     _declaration_inside,
+    _every_elsewhere,
     _misspelt_word_before,
     _misspelt,
 )

@@ -82,6 +82,9 @@ class Flattener:
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
         self.name = ""
+        #: Was a `latest` or `drop` between two tasks of the app reported? Then what follows from
+        #: the missing arrow is not.
+        self.torn = False
 
     # -- apps --------------------------------------------------------------------------------------
     def app(self, declaration: s.AppDecl, scope: Scope | None = None) -> Application:
@@ -288,6 +291,8 @@ class Flattener:
             if source.name not in behind:
                 behind[source.name] = reached(source.name, channels)
             if sink.name not in behind[source.name]:
+                if self.torn:
+                    continue
                 message = (
                     f"no arrows lead from `{_written(item.source)}` to `{_written(item.sink)}`"
                 )
@@ -410,8 +415,23 @@ class Flattener:
                 help_text = "give the graph an input, and write this arrow in the app"
                 self._context.fault("F219", "a graph joins no apps", arrow.span, help=help_text)
                 chains.skipped.add(arrow.destination.element.name.text)
+            elif self._is_own(arrow.source, units):
+                message = f"`{arrow.source.element.name.text}` is no task of another app"
+                help_text = (
+                    "`latest` and `drop` join two apps: move the reader into an app of its own,"
+                    " which may have a period of its own"
+                )
+                self._context.fault("F219", message, arrow.source.span, help=help_text)
+                for end in (arrow.source, arrow.destination):
+                    chains.skipped.add(end.element.name.text)
+                self.torn = True
             else:
                 yield self._link(arrow, scope, units)
+
+    def _is_own(self, end: s.Endpoint, units: dict[str, list[WiredUnit]]) -> bool:
+        """Is that an instance of this app, and no other app?"""
+        name = end.element.name.text
+        return name in units and name not in self._context.names
 
     def _link(
         self, arrow: LossyArrow, scope: Scope, units: dict[str, list[WiredUnit]]

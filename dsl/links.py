@@ -33,7 +33,8 @@ def joined(
     made = [app.grown for app in growing.values()]
     for app in made:
         _may_skip(app, context)
-    made = [_paced(app, context) for app in made]
+    torn = {f.name for f in flatteners if f.torn}
+    made = [app if app.name in torn else _paced(app, context) for app in made]
     for flattener in flatteners:
         for item in flattener.chains:
             made = _chained(made, item, flattener, known, context)

@@ -205,8 +205,13 @@ def _chosen(system: System, name: str) -> tuple[Platform | None, Diagnostic | No
     known = [*declared, *SHIPPED]
     help_text = (
         did_you_mean(name, known)
-        or f"there is {one_of(known)}; another one is given as a .flow file"
+        or f"there is {one_of(known, len(known))}; another one is given as a .flow file"
     )
+    if name == "board":
+        help_text = (
+            "it is the machine behind `--board USER@HOST`; flowc's own machine is `host`, which is"
+            " meant without `--platform`"
+        )
     return None, Diagnostic("F506", f"there is no platform `{name}`", None, help=help_text)
 
 

@@ -149,6 +149,9 @@ class AppRow:
     """An app: its verdicts, the limit of its period, the positions of its tasks in a picture, and
     its run.
 
+    `schedulable_by` is what its verdict rests on where the text alone does not decide: `profile`
+    (measured times) or `mapping` (its proved bounds).
+
     `columns`, from left to right, have names of tasks, and of places that arrows pass through:
     `routes` are these places of each channel. `back` are the channels that lead to the left.
     """
@@ -167,6 +170,7 @@ class AppRow:
     columns: tuple[tuple[str, ...], ...]
     routes: dict[str, tuple[str, ...]]
     back: tuple[str, ...]
+    schedulable_by: str = ""
     frames: int | None = None
     skipped: int | None = None
     fps: float | None = None

@@ -14,6 +14,7 @@ import json
 import threading
 import time
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -52,8 +53,9 @@ class Replay:
         self._compared: List[_Compared] = []
         if file.about.get("program") != program.name:
             raise Mistake(
-                "%s is a recording of `%s`, and this program is `%s`"
-                % (file.path, file.about.get("program", "")[:80], program.name)
+                "%s is a recording of `%s`, and this program is `%s`; as a bag it feeds any"
+                " program: rosbags-convert --src %s --dst bag, then --replay bag"
+                % (file.path, file.about.get("program", "")[:80], program.name, quote(file.path))
             )
         if file.cut:
             self.notes.append("%s is replayed as far as it goes: %s" % (file.path, file.cut))

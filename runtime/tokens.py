@@ -80,6 +80,13 @@ class Port:
             return ""
         return "; `.astype(np.%s)` converts it" % self.dtype
 
+    def without(self) -> str:
+        """What to write where a firing has no token, if its port can say so."""
+        if len(self.rates) > 1 or self.window:
+            return ""
+        behind = "" if self.count else " at a port with `rate up to %d`" % self.rates[0]
+        return "; where there is no token, return []%s" % behind
+
     def kind(self, firing: int) -> str:
         """The type of what that firing passes through this port, in words."""
         sizes = ("?" if n == OPEN else str(n) for n in self.block_shape(firing))
@@ -125,7 +132,7 @@ class Port:
         if isinstance(value, np.ndarray):
             return value
         if value is None:
-            raise TaskError("returned nothing for port `%s`" % self.name)
+            raise TaskError("returned nothing for port `%s`%s" % (self.name, self.without()))
         array = np.asarray(value)
         # Plain numbers and lists have no dtype of their own: they take the port's as long as
         # nothing is lost.

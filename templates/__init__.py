@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..model.version import __version__
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -89,7 +91,14 @@ def _filled(files: dict[str, str], name: str, app: str = "") -> dict[str, str]:
     jinja = environment()
     image = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "app"
     module = re.sub("[^A-Za-z0-9]+", "_", name)
-    words = {"name": name, "text": f"{name}.flow", "image": image, "app": app, "module": module}
+    words = {
+        "name": name,
+        "text": f"{name}.flow",
+        "image": image,
+        "app": app,
+        "module": module,
+        "wheel": f"./flowc-{__version__}-py3-none-any.whl",
+    }
     return {
         path.format(**words): jinja.get_template(f"{template}.j2").render(words)
         for path, template in files.items()

@@ -311,7 +311,11 @@ def _refuse_open_ends(loaded: Loaded, path: str | Path, native: bool) -> None:
         if ends:
             shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
             message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
-            help_text = f'open it from Python: `with flowc.open("{path}") as running: ...`'
+            help_text = (
+                f'open it from Python: `with flowc.open("{path}") as running: ...`; make it a node'
+                " of a robot: `flowc build --target ros2` or `dora`; or feed it from a recording or"
+                " a bag: `--replay`"
+            )
             if native:
                 help_text = f"call it from C: `flowc build {path} --target native` writes a library"
             faults.append(Diagnostic("F617", message, ends[0].span, help=help_text))

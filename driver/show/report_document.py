@@ -16,6 +16,7 @@ from ...model.application import Application, Port, Task
 from ...model.diagnostic import Diagnostic
 from ...model.mapping import GroupBound, as_text, race_in_words
 from ...model.mapping import Mapping as StoredMapping
+from ...model.verdict import Verdict
 from ...model.version import __version__
 from ...networks.engines import engine_of
 from ...report.document import (
@@ -41,6 +42,7 @@ from ...targets.inference import engines_in
 from ..build.accelerators import OnAccelerator
 from ..plan.compared import compared_before
 from ..plan.program import firing_means, sources_of
+from ..text.measured import measured_verdicts
 from .comparing import Rows, compared
 from .firings import measured_chart, predicted_charts
 from .reporting_states import changes_of, in_the_mean, states_of
@@ -70,6 +72,7 @@ class DocumentRows:
         self._measured = ran or MeasuredRun(None, 0, "", {}, {}, {}, {})
         self._on = "" if platform == "host" else f" --platform {platform}"
         self._missing: dict[str, str] = {}
+        self._verdicts = measured_verdicts(self._valid, shown.times)
         self._analyses = dict(self._analyzed())
         self._capacities = {} if shown.planned is None else shown.planned.capacities
         self._limited = sorted(shown.reports, key=lambda r: (r.network, r.kind))
@@ -178,6 +181,7 @@ class DocumentRows:
     def _app(self, app: Application) -> AppRow:
         analysis, ran = self._analyses[app.name], self._ran_app(app.name)
         where = layout(app)
+        schedulable, by = self._schedulable(app)
         channels = dict.fromkeys(hop.channel for hop in analysis.critical_cycle if hop.channel)
         row = AppRow(
             name=app.name,
@@ -186,7 +190,8 @@ class DocumentRows:
             deadline_ns=_ns(app.due_ns),
             consistent=analysis.verdicts.consistent.holds,
             deadlock_free=analysis.verdicts.deadlock_free.holds,
-            schedulable=analysis.verdicts.schedulable.holds,
+            schedulable=schedulable.holds,
+            schedulable_by=by,
             least_period_ns=_ns(analysis.period),
             unit_times=analysis.times.unknown,
             critical_tasks=tuple(dict.fromkeys(h.task for h in analysis.critical_cycle)),
@@ -205,6 +210,17 @@ class DocumentRows:
             deadline_misses=ran.latency.misses,
             overruns=ran.overruns,
         )
+
+    def _schedulable(self, app: Application) -> tuple[Verdict, str]:
+        """The verdict of `check`; where the text alone does not decide, that of the mapping in use
+        is a yes, too. And what leads to it, as `AppRow.schedulable_by`."""
+        verdict = self._verdicts[app.name].schedulable
+        if verdict.proved is None and self._mapping is not None:
+            of_states = (group for state in self._mapping.states for group in state.groups)
+            bounds = [g for g in (*self._mapping.groups, *of_states) if g.app == app.name]
+            if bounds and all(g.schedulable and not g.conditional for g in bounds):
+                return Verdict(True), "mapping"
+        return verdict, "profile" if verdict.measured else ""
 
     def _ran_app(self, name: str) -> RanApp | None:
         return self._measured.apps.get(name)

@@ -52,18 +52,18 @@ def _with_profile(checked: Checked) -> Checked:
     if isinstance(valid, ValidScenario):
         for name, state in valid.states.items():
             own = times_of(state.system, state.platform, profile)
-            states[name] = replace(states[name], verdicts=_verdicts(state, own))
+            states[name] = replace(states[name], verdicts=measured_verdicts(state, own))
     times = times_of(valid.system, valid.platform, profile)
     return replace(
         checked,
-        verdicts=_verdicts(valid, times),
+        verdicts=measured_verdicts(valid, times),
         diagnostics=in_order((*checked.diagnostics, *few_samples(valid, times))),
         states=states,
     )
 
 
-def _verdicts(valid: Valid, times: Times) -> dict[str, AppVerdicts]:
-    """The verdicts of all apps, with times of a profile."""
+def measured_verdicts(valid: Valid, times: Times) -> dict[str, AppVerdicts]:
+    """The verdicts of all apps, with times of a profile where those of the text do not decide."""
     verdicts = {}
     for app in valid.system.apps:
         verdicts[app.name] = with_measured_times(

@@ -29,7 +29,7 @@ function headSection() {
     if (app.deadline_misses !== null && path.deadline_ns !== null) figure("deadlines missed", String(app.deadline_misses), app.overruns ? `${app.overruns} releases came late` : "", app.deadline_misses ? "bad" : "good");
     if (app.period_ns !== null) figure("period", time(app.period_ns), app.least_period_ns === null || app.unit_times ? "" : `least possible ${time(app.least_period_ns)}`);
     else if (app.least_period_ns !== null && !app.unit_times) figure("least period", time(app.least_period_ns), "worst case, a processor for each task");
-    const verdicts = [["consistent", app.consistent], ["deadlock-free", app.deadlock_free], ["schedulable", app.schedulable]];
+    const verdicts = [["consistent", app.consistent], ["deadlock-free", app.deadlock_free], [{ profile: "schedulable, as measured", mapping: "schedulable, by its bound" }[app.schedulable_by] || "schedulable", app.schedulable]];
     figure("checked", verdicts.every(([, v]) => v) ? "all good" : verdicts.some(([, v]) => v === false) ? "no" : "undecided",
       verdicts.map(([word, v]) => `${v ? "\u2713" : v === false ? "\u2717" : "?"} ${word}`).join(" "), verdicts.some(([, v]) => v === false) ? "bad" : "");
     apps.append(h("div", { class: "app" }, h("h3", {}, name(app.name)), h("p", {}, app.doc ? prose(app.doc) : null), h("dl", { class: "figures" }, figures)));

@@ -103,6 +103,24 @@ def test_the_commands_of_a_kit_work(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 'ENTRYPOINT ["python", "/program/main.py"]' in docker and "STOPSIGNAL SIGTERM" in docker
 
 
+@pytest.mark.parametrize("kit", ["--kit", "--service"])
+def test_a_kit_installs_flowc_from_its_wheel(kit: str, tmp_path: Path) -> None:
+    """No package index has flowc: a name alone would be somebody else's package."""
+    assert new(str(tmp_path / "spot"), kit)[0] == 0
+    docker = (tmp_path / "spot" / "Dockerfile").read_text()
+    recipe = (tmp_path / "spot" / ".github" / "workflows" / "flowc.yml").read_text()
+    wheel = f"./flowc-{flowc.__version__}-py3-none-any.whl"
+    assert f"ARG FLOWC={wheel}\n" in docker and f"FLOWC: {wheel}\n" in recipe
+    # its build has to see the wheel
+    assert "whl" not in (tmp_path / "spot" / ".dockerignore").read_text()
+
+
+def test_a_container_starts_where_its_user_may_write(tmp_path: Path) -> None:
+    assert new(str(tmp_path / "spot"), "--kit")[0] == 0
+    run_in = (tmp_path / "spot" / "Dockerfile").read_text().split("\nFROM ")[-1]
+    assert re.search(r"install -d -o flowc /data\nUSER flowc\nWORKDIR /data\n", run_in)
+
+
 def test_the_unit_knows_how_a_program_ends(tmp_path: Path) -> None:
     assert new(str(tmp_path / "spot"), "--kit")[0] == 0
     unit = configparser.ConfigParser(interpolation=None)
@@ -112,7 +130,10 @@ def test_the_unit_knows_how_a_program_ends(tmp_path: Path) -> None:
     assert service["ExecStart"] == "/opt/spot-python/bin/python /opt/spot/main.py"
     assert service["SuccessExitStatus"] == "143" and service["KillSignal"] == "SIGTERM"
     # frames in flight get 5 s
-    assert service["Restart"] == "on-failure" and float(service["TimeoutStopSec"]) > 5
+    assert float(service["TimeoutStopSec"]) > 5
+    # a camera that is missing when the machine starts may come at any time
+    assert service["Restart"] == "always" and float(service["RestartSec"]) > 0
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
 
 
 # -- what a build needs ----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from flowc.cli import app
 from flowc.driver.build.build import build as flowc_build
 from flowc.driver.show.reporting import NewRun, RunFiles, report
 from flowc.driver.solve.map import find_mapping
+from flowc.driver.text import measured
 from flowc.driver.text.check import check
 from flowc.driver.text.store import save_mapping
 from flowc.model.diagnostic import Errors
@@ -348,6 +349,25 @@ def test_without_anything_known_every_gap_names_its_command(write: Write) -> Non
     assert all(t.predicted_ns is None and t.measured_ns is None for t in found.tasks)
     (chart,) = found.predicted
     assert chart.unit and found.measured is None
+
+
+def test_the_verdict_on_the_period_is_that_of_check_or_of_the_mapping(write: Write) -> None:
+    def verdict() -> tuple[bool | None, str]:
+        (row,) = report(flow).document.apps
+        return row.schedulable, row.schedulable_by
+
+    def by_check() -> bool | None:
+        return measured.check(flow).verdicts["Paced"].schedulable.holds
+
+    flow = write(TEXT, t_py=CODE)
+    assert verdict() == (None, "")
+    store_profile(flow, TIMES)
+    assert by_check() is True and verdict() == (True, "profile")
+    store_profile(flow, {**TIMES, "Paced.work": 31_000_000})
+    assert by_check() is False and verdict() == (False, "profile")
+    store_profile(flow, TIMES)
+    mapped(flow, 30_000_000)
+    assert verdict() == (True, "mapping")
 
 
 STATES = """

@@ -37,7 +37,7 @@ RUN = {
 }
 
 
-#: Instead of OpenCV: a film of three frames.
+#: Instead of OpenCV: one camera, which is unplugged after three frames.
 CV2 = """
 import numpy as np
 
@@ -46,7 +46,10 @@ CAP_PROP_FRAME_WIDTH, CAP_PROP_FRAME_HEIGHT = 3, 4
 
 class VideoCapture:
     def __init__(self, device):
-        self.size, self.frames = {}, 0
+        self.there, self.size, self.frames = device == 0, {}, 0
+
+    def isOpened(self):
+        return self.there
 
     def set(self, which, value):
         self.size[which] = value
@@ -103,13 +106,13 @@ def test_every_block_of_python_is_run() -> None:
     )
 
 
-def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str) -> str:
-    """What the tasks of a text print."""
+def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str, fails: str = "") -> str:
+    """What the tasks of a text print, also where it fails with an error that says so."""
     store_profile(Path(flow))
     capfd.readouterr()
     status = app(["run", flow, "--quiet", *options], standalone_mode=False)
     said = capfd.readouterr()
-    assert status == 0, said.err
+    assert (status or 0) == bool(fails) and fails in said.err, said.err
     return said.out
 
 
@@ -232,5 +235,9 @@ def test_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert ("", run("steps.flow", capfd)) in blocks("tasks")
     assert run("sort.flow", capfd, "--frames", "2") == "[0 1 2 0]\n[0 1 2 0]\n"
     (tmp_path / "cv2.py").write_text(CV2)
-    assert run("look.flow", capfd) == "(480, 640, 3) 0.0\n(480, 640, 3) 1.0\n(480, 640, 3) 2.0\n"
+    frames = "(480, 640, 3) 0.0\n(480, 640, 3) 1.0\n(480, 640, 3) 2.0\n"
+    assert run("look.flow", capfd, "--frames", "3") == frames
+    assert frames.startswith(run("look.flow", capfd, fails="the camera is gone"))
+    other = ("--set", "Look.camera.device=2")
+    assert run("look.flow", capfd, *other, fails="no camera answers at 2") == ""
     assert re.fullmatch(r"(\[.*\]\n){2}", run("find.flow", capfd, "--frames", "2"))

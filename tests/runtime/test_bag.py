@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from flowc.runtime.options import Mistake
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
-from builds import Write, run
+from builds import HANGS, Write, run
 
 TYPES = get_typestore(Stores.ROS2_HUMBLE)
 TEXT = """
@@ -171,6 +175,34 @@ def test_open_ends_are_fed_too(write: Write, tmp_path: Path) -> None:
     bag = written(tmp_path / "bag", "/x/image", StoragePlugin.MCAP)
     done = run(program, "--replay", str(bag), "--quiet", "--full-speed")
     assert done.returncode == 0 and len(done.stdout.split()) == COUNT
+
+
+def test_a_recording_of_another_program_feeds_open_ends_as_a_bag(
+    write: Write, tmp_path: Path
+) -> None:
+    """By the command that the refusal names, which the package of bags brings."""
+    bag = written(tmp_path / "first", "/camera/image", StoragePlugin.MCAP)
+    file = tmp_path / "run.mcap"
+    record = ("--full-speed", "--quiet", "--record", str(file))
+    done = run(built(write, tmp_path), "--replay", str(bag), *record)
+    assert done.returncode == 0, done.stderr
+    flow = tmp_path / "other.flow"
+    flow.write_text(
+        TEXT.replace("camera: Camera", "in image: Picture").replace("camera ->", "image ->")
+    )
+    flowc.build(flow, tmp_path / "other", measure=False)
+    refused = run(tmp_path / "other", "--replay", str(file))
+    assert refused.returncode == 2
+    words = re.search(r"rosbags-convert (--src .* --dst )bag, then --replay bag", refused.stderr)
+    assert words is not None, refused.stderr
+    converted = str(tmp_path / "bag")
+    subprocess.run(
+        [sys.executable, "-m", "rosbags.convert", *shlex.split(words[1]), converted],
+        timeout=HANGS,
+        check=True,
+    )
+    fed = run(tmp_path / "other", "--replay", converted, "--quiet", "--full-speed")
+    assert fed.returncode == 0 and fed.stdout == done.stdout
 
 
 def test_what_a_bag_does_not_have_is_told(write: Write, tmp_path: Path) -> None:

@@ -356,6 +356,7 @@ def test_rounds_leave_out_what_is_not_there(write: Write, tmp_path: Path) -> Non
         ("[page[None, :4]] * 17, np.zeros((17, 4), np.int32)", "up to 16 tokens float32[1, 4]"),
         ("[page[None, :4]] * 3, np.zeros((2, 4), np.int32)", "has 3 tokens at port `line` and 2"),
         ("[page] * 3, np.zeros((3, 4), np.int32)", "returned float32[3, 8] for port `line`"),
+        ("None, []", "nothing for port `line`; where there is no token, return []\n"),
     ],
 )
 def test_a_wrong_list_is_told(

@@ -275,7 +275,11 @@ int f(void *s, const int64_t *n, int64_t *m, const f_params *p) { *m = times(*n)
             "returned int32[] for port `m`, which is int64[]; `.astype(np.int64)` converts it",
         ),
         ("return n, n", "failed at firing 0: returned 2 values for 1 port (m)"),
-        ("return None", "failed at firing 0: returned nothing for port `m`"),
+        (
+            "return None",
+            "returned nothing for port `m`; where there is no token, return [] at a port with"
+            " `rate up to 1`",
+        ),
         ("n += 1\n    return n", "arrays on a channel are read-only"),
         ("raise StopIteration", "raised StopIteration; only a source may end the stream"),
         ("import sys\n    sys.exit(3)", "failed at firing 0: SystemExit: 3"),

@@ -163,7 +163,7 @@ def test_a_replay_names_the_first_difference(made: tuple[Path, Path], tmp_path: 
 
 def test_a_recording_fits_its_program_alone(made: tuple[Path, Path], tmp_path: Path) -> None:
     for name, reason in (
-        ("other", "is a recording of `a`, and this program is `other`"),
+        ("other", "is a recording of `a`, and this program is `other`; as a bag it feeds any"),
         ("a", "B.p.x is uint8[12, 16, 3] in"),
     ):
         (tmp_path / f"{name}.flow").write_text(TEXT.replace("uint8[12, 16, 3]", "uint8[12, 17, 3]"))

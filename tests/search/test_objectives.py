@@ -3,6 +3,7 @@ reason."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -144,6 +145,25 @@ def test_the_answer_says_what_is_proved_of_few_cores(
 ) -> None:
     found = mapped(write, "deadlines", objective)
     assert found.joint is not None and said in joint_table(found.joint)
+
+
+def test_tasks_of_composites_have_their_whole_names(write: Write) -> None:
+    text = TASKS % "period 50 ms" + "graph Pair { in x  out y  n: N  x -> n -> y }\n"
+    text = text.replace("n: N  t", "one: Pair  two: Pair  t").replace("s -> n", "s -> one -> two")
+    path = write(text + "platform single { cpu core }\n", t_py=CODE)
+    found = find_mapping(path, platform="single", measure=False, budget=2)
+    assert found.joint is not None
+    assert "A.s, A.one.n, A.two.n, A.t" in joint_table(found.joint)
+
+
+def test_it_is_said_which_verdict_counts(write: Write) -> None:
+    """The search bounds all orders of firings, the tables above it those of the program."""
+    joint = mapped(write, "deadlines", "utilization").joint
+    assert joint is not None and joint.program is not None and joint.outcome.verdict is not None
+    late = replace(joint.outcome.verdict, broken=(BrokenLimit(Deadlines(), "A", "late"),))
+    ruled_out = replace(joint, outcome=replace(joint.outcome, verdict=late, impossible="deadlines"))
+    assert "every one was ruled out\nthe tables above count, " in joint_table(ruled_out)
+    assert "the tables above count" not in joint_table(replace(ruled_out, verdict=late))
 
 
 def outcome(maximum: Fraction, bound: Fraction | None, *, late: bool = False) -> Outcome:
