@@ -185,14 +185,14 @@ def test_clocks_are_set_as_in_python(driver: Path, case: str) -> None:
     child = subprocess.Popen(
         [driver, case], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     )
-    assert child.stdin is not None and child.stdout is not None
-    found = [line] if (line := child.stdout.readline().strip()) != "ready" else []
+    assert child.stdin is not None
+    found = [line] if (line := next_line(child).strip()) != "ready" else []
     for step in steps if not found else ():
         if step == "remove":
             remove(root)
             continue
         child.stdin.write(f"{step}\n")
-        if (line := child.stdout.readline().strip()) != "done":
+        if (line := next_line(child).strip()) != "done":
             found.append(line)
         found.append(limits(root))
     child.communicate(timeout=HANGS)
