@@ -23,7 +23,7 @@ from flowc.driver.text.check import prepare
 from flowc.model.deployment import DeployedClock
 from flowc.runtime.clocks import Clocks, RatesRefused, Wanted
 
-from builds import HANGS
+from limits import HANGS, next_line
 from native_compiler import LIMIT, in_a_hurry
 
 pytestmark = pytest.mark.skipif(
