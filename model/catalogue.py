@@ -452,7 +452,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F619": (
         "the library of a Functional Mock-up Unit cannot be made",
-        "The C code of all tasks becomes one library, so each function may exist once. Tasks in Python and networks need cffi (the extra `hopes`), and Python's header files and shared library where the unit is built.",
+        "The C code of all tasks becomes one library, so each function may exist once. Tasks in Python, networks, `repeat` and `last` need cffi (the extra `hopes`), and Python's header files and shared library where the unit is built; `--target native-fmu` needs none of these, but takes no tasks in Python.",
     ),
     "F620": (
         "a file of a run cannot be read",
