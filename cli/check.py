@@ -96,6 +96,10 @@ def _print_verdicts(checked: Checked) -> None:
     if not checked.ok:
         print(_count(checked))
         return
+    if not checked.system.apps:
+        print(
+            "no app: names, types, code and networks were checked; rates and deadlock need an app"
+        )
     for app in checked.system.apps:
         for line in _verdicts_in_words(app, checked.verdicts[app.name]):
             print(line)

@@ -118,6 +118,7 @@ ITEMS = {
     ),
 }
 _TIMED = ("PERIOD", "DEADLINE", "WCET", "EVERY", "AFTER")
+_OF_APPS = ("PERIOD", "DEADLINE", "PRIORITY")
 _ON_ARROWS = ("DELAY", "REPEAT", "LAST", "OF", "EVERY", "LATEST", "DROP")
 _DECLARES = ("TASK", "NETWORK", "GRAPH", "APP", "PLATFORM", "MAPPING", "SCENARIO", "CONST", "TYPE")
 
@@ -253,6 +254,20 @@ def _window_elsewhere(p: SyntaxFault) -> Advice | None:
         message,
         "windows are for inputs of tasks: write it at the task that reads this",
     )
+
+
+def _clause_of_apps(p: SyntaxFault) -> Advice | None:
+    # Behind a type the word does not fit; elsewhere it is taken for an instance.
+    for offset in (0, -1):
+        word = p.text(offset)
+        if (
+            p.tokens[0].type == "GRAPH"
+            and p.kind(offset) in _OF_APPS
+            and p.kind(offset + 1) == "NUMBER"
+        ):
+            help_text = f"write `{word}` in the app that has an instance of `{p.tokens[1]}`"
+            return Advice(p.position + offset, f"a graph has no {word}", help_text)
+    return None
 
 
 def _rate_behind_window(p: SyntaxFault) -> Advice | None:
@@ -392,6 +407,7 @@ RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _clause_before_the_braces,
     _comma,
     _window_elsewhere,
+    _clause_of_apps,
     _rate_behind_window,
     _instance_the_other_way,
     _code_without_language,

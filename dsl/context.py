@@ -75,6 +75,13 @@ class Context:
                 )
             )
 
+    def blamed(self, path: str) -> bool:
+        """Does another fault explain why nothing is called so: a declaration that did not parse, or
+        an instance that has a fault?"""
+        parts = path.split(".")
+        prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+        return parts[0] in self.poisoned or not prefixes.isdisjoint(self.broken)
+
     def repeated(self, code: str, message: str, span: Span, first: Span, *, help: str = "") -> None:
         """Report what may stand once, at its second place; the note shows the first one."""
         self.fault(code, message, span, notes=[Note("the first one", first)], help=help)

@@ -318,7 +318,7 @@ class Flattener:
         for full in (f"{name}.post" if last else f"{name}.pre", name):
             if full in self._named:
                 return self._named[full]
-        if not self._any_broken:
+        if not self._any_broken and path[0].name.text not in self._context.poisoned:
             help_text = (
                 did_you_mean(_written(path), self._short) or f"there is {one_of(self._short)}"
             )

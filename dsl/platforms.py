@@ -378,9 +378,7 @@ def pins(
 
 def _report_unknown(task: str, span: Span, tasks: set[str], context: Context) -> None:
     """Report a task that does not exist, unless another fault is the reason for that."""
-    parts = task.split(".")
-    prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-    if parts[0] in context.poisoned or not prefixes.isdisjoint(context.broken):
+    if context.blamed(task):
         return
     help_text = did_you_mean(task, tasks)
     context.fault("F502", f"there is no task `{task}`", span, help=help_text)

@@ -438,10 +438,10 @@ class _Builder:
         return None
 
     def _no_event(self, path: tuple[s.Element, ...], task: Task | None, span: Span) -> None:
-        if path[0].name.text in self._context.poisoned:
-            return
         if task is None:
             name = self._evaluate.path(path[:-1])
+            if self._context.blamed(name):
+                return
             raising = [t.name for t in self._tasks.values() if t.events]
             help_text = did_you_mean(name, raising)
             if raising and not help_text:

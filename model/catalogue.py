@@ -210,6 +210,10 @@ CODES: dict[str, tuple[str, str]] = {
         "requests cannot be taken in batches",
         "An app with `batch up to N within T` takes requests at its open ends: up to N that come within T of the first one are one iteration, and its tasks fire for each. It has no period and no deadlines, and one token of each request at each open end.",
     ),
+    "F230": (
+        "a task fires in bursts",
+        "An input of a task has data early, and another one gets newer data of the same source only after several of its firings: the task then fires several times in a row. A deadline counts from the newest data, so it does not show that the older ones have waited longer. Initial tokens of a `delay` on the slow way let the task fire with each sample. This is a warning.",
+    ),
     "F224": (
         "a token of varying size has no place there",
         "A dimension `up to` gives each token a size of its own. Tasks in Python read and write such tokens. A delay, a window and `latest` begin with zeros, and zeros need a size. A network has such inputs where its file leaves the size open, and outputs where its sizes follow; batches, other precisions, variants and libraries for C need fixed sizes.",
@@ -456,7 +460,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F619": (
         "the library of a Functional Mock-up Unit cannot be made",
-        "The C code of all tasks becomes one library, so each function may exist once. Tasks in Python and networks need cffi (the extra `hopes`), and Python's header files and shared library where the unit is built.",
+        "The C code of all tasks becomes one library, so each function may exist once. Tasks in Python, networks, `repeat` and `last` need cffi (the extra `hopes`), and Python's header files and shared library where the unit is built; `--target native-fmu` needs none of these, but takes no tasks in Python.",
     ),
     "F620": (
         "a file of a run cannot be read",

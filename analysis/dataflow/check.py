@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from ...model.application import Application, Channel, Task
+from ...model.application import Application, Channel, PathDeadline, Task, reached
 from ...model.diagnostic import Diagnostic, Note, Severity, listed
 from ...model.span import Span
 from ...model.stateless import could_overlap, overlap_advice
 from ...model.times import AppTimes
 from ...model.verdict import AppVerdicts, Verdict
 from .counts import counts_of
-from .dependence import MOST_FIRINGS, DependencePath, arrivals, paths, spans
+from .dependence import MOST_FIRINGS, Burst, DependencePath, arrivals, bursts, paths, spans
 from .graph import Graph, GraphPart, cyclic_parts, graph_of, part
 from .latency import latency, sources_and_sinks
 from .liveness import Deadlock, MissingTokens, TooManySteps, deadlock, fewest_tokens
@@ -50,7 +50,7 @@ def check(
         schedulable = Verdict(live.holds, live.witness)
     else:
         schedulable, late = _schedulable(app, balance, times)
-        faults += late
+        faults += (*late, *_bursts(app, balance))
     return AppVerdicts(consistent, live, schedulable, balance.vector, _pace(app, balance)), faults
 
 
@@ -349,6 +349,37 @@ def _all_work(
 ) -> dict[str, Fraction]:
     """What the firings of each task with a known time take in an iteration."""
     return {name: _work(ns) * balance.vector[name] for name, ns in times.items() if ns}
+
+
+def _bursts(app: Application, balance: Repetition) -> list[Diagnostic]:
+    """Warnings where data wait longer for newer ones than a deadline of their path, which counts
+    from the newest, allows."""
+    warned: dict[str, Diagnostic] = {}
+    pace = _pace(app, balance)
+    begins = {path.source for path in app.paths if pace}
+    found = {source: bursts(app, balance.vector, source) for source in begins}
+    for path in app.paths:
+        for burst in found.get(path.source, ()):
+            waits = burst.firings * pace[path.source]
+            leads = path.sink in {burst.task, *reached(burst.task, app.channels)}
+            if leads and waits > path.deadline_ns and burst.task not in warned:
+                warned[burst.task] = _burst(app, path, burst, waits)
+    return list(warned.values())
+
+
+def _burst(app: Application, path: PathDeadline, burst: Burst, waits: Fraction) -> Diagnostic:
+    task, source = _short(burst.task), _short(path.source)
+    message = (
+        f"`{task}` fires {burst.times} times in a row: data of `{source}` wait up to {_ms(waits)}"
+        f" at `{task}.{burst.held}` for newer ones at `{task}.{burst.awaited}`"
+    )
+    note = Note("this deadline counts from the newest data", path.span)
+    help_text = (
+        f"put a `delay` on the way to `{task}.{burst.awaited}`, or move the slow tasks into an app"
+        " of their own and read `latest`"
+    )
+    span = next(t.span for t in app.tasks if t.name == burst.task)
+    return Diagnostic("F230", message, span, notes=(note,), help=help_text, severity="warning")
 
 
 def _task_too_slow(

@@ -7,10 +7,10 @@ whatever the program does.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from ...model.application import Application, Task
@@ -90,6 +90,55 @@ def newest(app: Application, vector: Mapping[str, int], source: str) -> dict[str
     """
     reached = _reached(_leading(_arrows(app), vector), vector, source)
     return {name: tuple(n for n, _ in firings) for name, firings in reached.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """A task that fires several `times` in a row: data at its input `held` wait there, for up to so
+    many further `firings` of the source, until newer data of the source come to `awaited`."""
+
+    task: str
+    held: str
+    awaited: str
+    times: int
+    firings: int
+
+
+def bursts(app: Application, vector: Mapping[str, int], source: str) -> list[Burst]:
+    """The longest burst of each task that has one.
+
+    Firings that depend on the same newest firing of the source are in a row, while another input of
+    theirs gets data of one firing of the source after the other.
+    """
+    behind = newest(app, vector, source)
+    behind[source] = tuple(range(vector[source]))
+    own: dict[str, dict[str, list[int]]] = {}
+    for arrow, channel in zip(_arrows(app), app.channels, strict=True):
+        if arrow.source in behind and arrow.destination in behind:
+            writers = [divmod(w, vector[arrow.source]) for w in _writers(arrow, vector)]
+            made = [i * vector[source] + behind[arrow.source][f] for i, f in writers]
+            own.setdefault(arrow.destination, {})[channel.destination_port] = made
+    found = []
+    for task, ports in own.items():
+        rows = _rows(behind[task])
+        here = [b for first, last in rows for b in _in_row(task, ports, first, last)]
+        found += sorted(here, key=lambda b: -b.firings)[:1]
+    return found
+
+
+def _rows(newest_of: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and the last one of firings with the same newest data."""
+    starts = [j for j, n in enumerate(newest_of) if j == 0 or n != newest_of[j - 1]]
+    return [(j, k - 1) for j, k in pairwise([*starts, len(newest_of)])]
+
+
+def _in_row(
+    task: str, ports: Mapping[str, Sequence[int]], first: int, last: int
+) -> Iterator[Burst]:
+    awaited = max(ports, key=lambda port: ports[port][first])
+    for held, made in ports.items():
+        if ports[awaited][first] >= made[last] > made[first]:
+            yield Burst(task, held, awaited, last - first + 1, made[last] - made[first])
 
 
 def spans(

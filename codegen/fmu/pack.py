@@ -24,6 +24,8 @@ from .files import FLAGS, UnitFiles
 
 #: The date of all entries, the first one that an archive can hold.
 _DATE = (1980, 1, 1, 0, 0, 0)
+#: How sources/build.py begins to say what it needs of Python.
+_OF_PYTHON = (" has no cffi", " has no Python.h", " has no shared libpython")
 
 
 def pack(made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ...]]) -> bytes:
@@ -98,8 +100,10 @@ def _no_library(made: UnitFiles, said: str) -> Diagnostic:
     message = f"the library of `{made.unit.name}` cannot be built\n{said}"
     if "multiple definition" in said or "duplicate symbol" in said:
         help_text = "two C files define one name: make what only its own file uses `static`"
-    elif " has no cffi" in said:
-        help_text = "`pip install cffi` installs it"
+    elif any(missing in said for missing in _OF_PYTHON):
+        help_text = "install it"
+        if not any(path.startswith("resources/tasks/") for path in made.plan):
+            help_text += ", or build it with `--target native-fmu`: no task is in Python"
     else:
         help_text = "the message is that of the compiler, or of sources/build.py in the unit"
     return Diagnostic("F619", message, None, help=help_text)

@@ -65,6 +65,17 @@ def test_a_starter_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert status == 1 and "not empty" in stderr
 
 
+def test_a_check_of_a_text_without_apps_says_what_was_checked(write: Write) -> None:
+    text = "task T { in x: float32   out y: float32 }   graph G { in x: float32   out y: float32   t: T   x -> t -> y }"
+    assert said("check", str(write(text))) == (
+        0,
+        "no app: names, types, code and networks were checked; rates and deadlock need an app\n",
+        "",
+    )
+    status, stdout, _ = said("check", str(write(f"{text}   app A {{ t: G }}")))
+    assert status == 1 and "no app" not in stdout
+
+
 def test_every_verb_prints_one_json_document(
     flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

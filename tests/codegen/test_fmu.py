@@ -309,6 +309,51 @@ def test_calls_that_are_not_possible_are_refused_in_words(write: Write, version:
             Instance(unit)
 
 
+SIZED = """
+task Add { in x: KIND   out y: KIND   state y: KIND   c "add.c:add" }
+app G { period 1 ms   in x: KIND   out y: KIND   add: Add   x -> add -> y }
+graph H { in x: KIND   out y: KIND   add: Add   x -> add -> y }
+"""
+SIZED_C = "int add(void *s, const KIND *x, KIND *y, const void *p) { *y = ((add_state *)s)->y += *x; return 0; }"
+
+
+@pytest.mark.parametrize(("version", "kind"), [(2, "int32_t"), (3, "int64_t")])
+def test_a_step_of_another_size_than_the_period_is_refused(
+    write: Write, version: int, kind: str
+) -> None:
+    text = SIZED.replace("KIND", kind.removesuffix("_t"))
+    with opened(made(write, text, add_c=SIZED_C.replace("KIND", kind)).file) as unit:
+        assert unit.fmi == f"{version}.0"
+        one = Instance(unit)
+        one.start()
+        assert one.step(x=1) == {"y": 1}
+        for size in (0.01, 0.0005, 0, -0.001, float("nan")):
+            with pytest.raises(FMICallException):
+                one.advance(size)
+        assert one.said[:2] == [
+            "a step of 0.01 s is refused: every step is one iteration, of 0.001 s",
+            "a step of 0.0005 s is refused: every step is one iteration, of 0.001 s",
+        ]
+        # the difference of two times of a long simulation; nothing has moved in between
+        one.advance(86400.001 - 86400)
+        assert one.get("y") == 2
+        one.end()
+
+
+def test_a_graph_takes_steps_of_any_size(write: Write) -> None:
+    unit = made(
+        write, SIZED.replace("KIND", "int32"), "H", add_c=SIZED_C.replace("KIND", "int32_t")
+    )
+    with opened(unit.file) as there:
+        one = Instance(there)
+        one.start()
+        one.set("x", 1)
+        for size in (0.01, 0.0005):
+            one.advance(size)
+        assert one.get("y") == 2 and one.said == []
+        one.end()
+
+
 # -- Python and networks ---------------------------------------------------------------------------
 MIXED = """
 task Prepare(gain: float = 2, name: string = "a") { in x: float32 rate 3 window 5   out row: float32[1, 5]   python "mixed.py:Prepare" }

@@ -167,6 +167,28 @@ def test_c_code_that_makes_no_library(write: Write, monkeypatch: pytest.MonkeyPa
     assert code == "F307"
 
 
+@pytest.mark.parametrize("python", [False, True])
+def test_what_needs_cffi_may_be_a_native_unit(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: bool
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['cffi'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    text = """
+        task B { in x: float32   out y: float32   c "b.c:b" }
+        graph G { in x: float32   out y: float32   a: B   b: B   x -> last 10 -> a -> repeat 10 -> b -> y }"""
+    if python:
+        text = text.replace("a: B", "a: A")
+        text += '    task A { in x: float32   out y: float32   python "a.py:a" }'
+    files = {
+        "b_c": "int b(void *s, const float *x, float *y, const void *p) { *y = *x; return 0; }",
+        "a_py": "def a(x):\n    return x\n",
+    }
+    ((code, said, help_text),) = refused(write, text, **files)
+    assert code == "F619" and " has no cffi: run `" in said
+    instead = ", or build it with `--target native-fmu`: no task is in Python"
+    assert help_text == "install it" + ("" if python else instead)
+
+
 # -- the file --------------------------------------------------------------------------------------
 def test_the_same_text_makes_the_same_bytes(smooth: BuiltFmu, tmp_path: Path) -> None:
     again = build_fmu(low(tmp_path), "Low", tmp_path / "Other.fmu")

@@ -110,17 +110,40 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> BuiltFmu:
     return build_fmu(folder / "both.flow", "A", folder / "a place" / "A.fmu", native=True)
 
 
-def test_it_computes_what_a_unit_with_python_and_the_reference_compute(both: BuiltFmu) -> None:
+@pytest.fixture(scope="module")
+def other(both: BuiltFmu) -> BuiltFmu:
+    """The same with Python."""
+    folder = both.file.parent.parent
+    return build_fmu(folder / "both.flow", "A", folder / "other.fmu")
+
+
+def test_it_computes_what_a_unit_with_python_and_the_reference_compute(
+    both: BuiltFmu, other: BuiltFmu
+) -> None:
     flow, inputs = both.file.parent.parent / "both.flow", tokens_for(both.file, 6)
-    assert (both.version, both.step, both.python) == (3, "0.005", False)
+    assert (both.version, both.step, both.python, other.python) == (3, "0.005", False, True)
     same(simulated(both.file, inputs), expected(flow, "A", inputs))
-    other = build_fmu(flow, "A", flow.parent / "other.fmu")
-    assert other.python
     given = {"g.prepare__gain": 0.3, "g.prepare__times": -(2**40), "g.prepare__on": False}
     given["g.prepare__name"] = "longer"
     found = [simulated(file, inputs, **given) for file in (both.file, other.file)]
     same(*found)
     assert found[0] != expected(flow, "A", inputs)
+
+
+def test_both_refuse_a_step_of_another_size_than_the_period(
+    both: BuiltFmu, other: BuiltFmu
+) -> None:
+    for built in (both, other):
+        with opened(built.file) as unit:
+            one = Instance(unit)
+            one.start()
+            with pytest.raises(FMICallException):
+                one.advance(0.05)
+            assert one.said == [
+                "a step of 0.05 s is refused: every step is one iteration, of 0.005 s"
+            ]
+            one.advance(0.005)
+            one.end()
 
 
 def test_it_needs_no_python(both: BuiltFmu, tmp_path: Path) -> None:

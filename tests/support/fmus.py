@@ -90,6 +90,8 @@ class Instance:
     def __init__(self, unit: Unit) -> None:
         self.said: list[str] = []
         self._unit, self._time = unit, 0.0
+        proposed = unit.description.defaultExperiment
+        self._size = float(proposed.stepSize) if proposed else 0.5
         self._fmu = instantiate_fmu(
             str(unit.folder), unit.description, "CoSimulation", logger=self._log
         )
@@ -124,9 +126,13 @@ class Instance:
         """Put in, do a step, get all outputs."""
         for name, value in inputs.items():
             self.set(name, value)
-        self._fmu.doStep(self._time, 0.5)
-        self._time += 0.5
+        self.advance(self._size)
         return {name: self.get(name) for name in self._unit.names("output")}
+
+    def advance(self, size: float) -> None:
+        """Do a step of so many seconds."""
+        self._fmu.doStep(self._time, size)
+        self._time += size
 
     def reset(self) -> None:
         """As new."""
@@ -244,7 +250,7 @@ int main(int n, char **given)
     *(void **)&step = dlsym(unit, "fmi3DoStep");
     void *one = make("one", given[2], given[3], 0, 0, 0, 0, NULL, 0, NULL, (void *)say, NULL);
     if (!one || enter(one, 0, 0, 0, 0, 0) || leave(one) || set(one, &in, 1, x, 3)) return 2;
-    if (step(one, 0, 1, 0, &a, &b, &c, &t) || get(one, &out, 1, &sum, 1)) return 3;
+    if (step(one, 0, atof(given[4]), 0, &a, &b, &c, &t) || get(one, &out, 1, &sum, 1)) return 3;
     printf("%.9g\n", sum);
     return 0 * n;
 }
@@ -266,7 +272,8 @@ def stepped_without_python(built: BuiltFmu, folder: Path) -> Any:
     with zipfile.ZipFile(built.file) as archive:
         archive.extractall(extracted)
     (library,) = extracted.glob("binaries/*/*.so")
-    command = [str(folder / "host"), str(library), built.token, f"{extracted}/resources/"]
+    host, resources = str(folder / "host"), f"{extracted}/resources/"
+    command = [host, str(library), built.token, resources, built.step or "1"]
     env = {"FLOWC_HOME": "/of/another/program"}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=HANGS, env=env, check=False

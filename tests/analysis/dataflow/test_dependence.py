@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from flowc.analysis.dataflow.dependence import DependencePath, arrivals, newest, paths
+import flowc
+import pytest
+from flowc.analysis.dataflow.dependence import DependencePath, arrivals, bursts, newest, paths
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.model.application import Application
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphs
+from builds import Write
 
 
 def carried(
@@ -90,3 +93,75 @@ def test_sound_in_chunks() -> None:
     assert paths(app, vector) == (DependencePath("A.mic", "A.log", (2, 4), None),)
     late = graphs.app(tasks, [*arrows[:1], ("A.frame", "y", "A.net", "y", 24), arrows[2]])
     assert newest(late, vector, "A.mic")["A.log"] == (-6, -3)
+
+
+def fired_with(app: Application, vector: dict[str, int], source: str, task: str) -> list[int]:
+    """How often a task fires with each further firing of the source, when all else fires as soon as
+    it can."""
+    waiting = {c.name: c.delay for c in app.channels}
+    fired = dict.fromkeys(vector, 0)
+    found = []
+    for allowed in range(1, 4 * vector[source] + 1):
+        before, moved = fired[task], True
+        while moved:
+            moved = False
+            for t in app.tasks:
+                k = fired[t.name]
+                ins = [c for c in app.channels if c.destination == t.name]
+                needs = {c.name: t.port(c.destination_port).rate(k) for c in ins}
+                most = allowed if t.name == source else 4 * vector[t.name]
+                if k == most or any(waiting[n] < need for n, need in needs.items()):
+                    continue
+                for name, need in needs.items():
+                    waiting[name] -= need
+                for c in app.channels:
+                    if c.source == t.name:
+                        waiting[c.name] += t.port(c.source_port).rate(k)
+                fired[t.name], moved = k + 1, True
+        found.append(fired[task] - before)
+    return found
+
+
+def test_a_burst_is_one_however_soon_everything_fires() -> None:
+    seen = 0
+    for seed in range(150):
+        app, _ = graphs.consistent(random.Random(seed))
+        vector = repetition(app).vector
+        sources = [t.name for t in app.tasks if not t.inputs]
+        if not sources or not graphs.iterates(app, vector):
+            continue
+        for burst in bursts(app, vector, sources[0]):
+            assert max(fired_with(app, vector, sources[0], burst.task)) >= burst.times > 1
+            seen += 1
+    assert seen > 5
+
+
+CASCADE = """
+task Sense { out v: float64 }   task Outer { in y: float64   out w: float64 }   task Act { in u: float64 }
+task Inner { in r: float64   in y: float64   out u: float64 }
+app A {
+    deadline 1 ms from sense to act   sense: Sense every 1 ms   outer: Outer   inner: Inner   act: Act
+    sense -> last 10 -> outer -> repeat 10 -> inner.r   sense -> inner.y   inner -> act
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "waits"),
+    [
+        ("", "", "up to 9 ms"),
+        ("deadline 1 ms", "deadline 8999 us", "up to 9 ms"),
+        ("deadline 1 ms", "deadline 9 ms", ""),  # the oldest data keep it, too
+        ("-> last", "-> delay 9 -> last", ""),
+        ("-> last", "-> delay 4 -> last", "up to 5 ms"),
+        ("-> inner.y", "-> delay 10 -> inner.y", "up to 9 ms"),
+        ("from sense to act", "from sense to outer", ""),  # before the burst
+        ("repeat 10 -> inner.r   sense -> inner.y", "repeat 10 -> inner.r, inner.y", ""),
+    ],
+)
+def test_a_cascade_that_fires_in_bursts_is_told(
+    write: Write, old: str, new: str, waits: str
+) -> None:
+    checked = flowc.check(write(CASCADE.replace(old, new, 1) if old else CASCADE))
+    told = [d.message for d in checked.diagnostics if d.code == "F230"]
+    assert checked.ok and [waits in message for message in told] == [True] * bool(waits)
