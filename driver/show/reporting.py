@@ -105,11 +105,13 @@ def _read_files(
     traced = None if files.trace is None else _read(_TRACE, Path(files.trace))
     named = [(files.report, ran), (files.trace, traced)]
     theirs = {Path(file): content.build for file, content in named if file and content}
-    ours = _digests(shown)
-    if not set(theirs.values()) <= set(ours) and store.has_native_files(shown.valid):
+    builds, ours = set(theirs.values()), _digests(shown)
+    # without a file of either, both programs may have these places
+    own = store.has_native_files(shown.valid) or (shown.profile is None and builds <= set(ours))
+    if own and not builds <= {ours[0]}:
         native = look_native()
         of_native = _digests(native)
-        if set(theirs.values()) & set(of_native):
+        if builds & set(of_native[1:]):
             shown, ours = native, of_native
     for file, build in theirs.items():
         _require_same(file, build, ours)
