@@ -18,6 +18,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes, reason, scratch
 from ...report.document import Document
 from ...report.measured import MeasuredRun, Traced, read_run, read_trace
+from ...runtime.flight import RECORDED
 from ..execute.run import run as run_program
 from ..plan.program import deployment, digests
 from ..text import store
@@ -178,6 +179,11 @@ def _read(written: _Written[M], file: Path) -> M:
     except (OSError, ValueError) as error:
         message = f"cannot use `{file}` as the {written.name}: {reason(error)}"
         help_text = f"`flowc run APP.flow {written.option} FILE` writes one"
+        if file.name == RECORDED and not file.exists():
+            help_text = (
+                "a program with `--flight-recorder` writes it when a deadline is missed, or it"
+                f" fails; whatever happens, {help_text}"
+            )
         raise Errors([Diagnostic("F620", message, None, help=help_text)]) from error
 
 
