@@ -74,13 +74,14 @@ def report(
     from ..driver.show.reporting import report as driver_report
     from ..report.around import stretch
     from ..report.page import page
+    from ..runtime.flight import RECORDED
 
     if run is not None and (run_file is not None or trace_file is not None):
         raise typer.BadParameter(
             "name the files of a run, or give --run, not both", param_hint="--run"
         )
     if around is not None and run is None and trace_file is None:
-        trace_file = Path("flight-recorder.json")
+        trace_file = Path(RECORDED)
     source: NewRun | RunFiles = RunFiles(run_file, trace_file)
     if run is not None:
         source = NewRun(run, measuring, progress)

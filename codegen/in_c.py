@@ -6,13 +6,15 @@ In: tasks, and the name of their source. Out: the header beside it, and the call
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.application import Task
+from ..model.diagnostic import Diagnostic
 from ..model.types import DTYPES, TensorType
 from .kinds.c import parameter_type
 from .printing import printing
+from .sources import CTask
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,6 +31,8 @@ STRICT_C = (
 END = 0x454E44
 #: Fires C tasks one after another, beside their own sources.
 FIRINGS = "runtime/firings.c"
+#: What helps where a source does not fit.
+PROTOTYPES = "the prototype that flowc calls is written by `flowc headers`"
 
 
 def compile_command(source: str) -> list[str]:
@@ -81,7 +85,7 @@ def header(file: str, tasks: Iterable[Task], jinja: Environment | None = None) -
             unique.setdefault(code.symbol, (task, code.symbol))
     guard = "FLOWC_" + re.sub(r"\W", "_", file, flags=re.ASCII).upper() + "_H"
     template = (jinja or printing()).get_template("c/task.h.j2")
-    found = [_prototype(t, s, is_cpp(file)) for t, s in unique.values()]
+    found = [_in_header(t, s, is_cpp(file)) for t, s in unique.values()]
     # <complex.h> takes the name `I`
     is_complex = any(
         t.dtype.startswith("complex") for task, _ in unique.values() for t in _types(task)
@@ -98,13 +102,42 @@ def _types(task: Task) -> Iterator[TensorType]:
         yield field.type
 
 
-def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
-    arguments, ports = "", []
+def prototypes(task: Task, symbol: str, cpp: bool) -> dict[str, str]:
+    """Prototypes by the names of functions: of a firing, and of what is optional in the source,
+    called once at the start and at the end, and for the message of a failure."""
+    arguments = ""
+    for port in (*task.inputs, *task.outputs):
+        if port.type is not None:
+            const = "const " if port.direction == "in" else ""
+            arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
+    parameters = f"const {symbol}_params *p"
+    return {
+        symbol: f"int {symbol}(void *state, {arguments}{parameters})",
+        f"{symbol}_init": f"void *{symbol}_init({parameters})",
+        f"{symbol}_exit": f"void {symbol}_exit(void *state)",
+        f"{symbol}_error": f"const char *{symbol}_error(void *state)",
+    }
+
+
+def not_called(made: CTask, names: Collection[str]) -> Iterator[Diagnostic]:
+    """Errors for functions of a task that its library, which defines these names, does not have as
+    flowc calls them: in C++ a function with other parameters is another one."""
+    code = made.code
+    for name, prototype in prototypes(made.task, code.symbol, is_cpp(code.file)).items():
+        another = any(each.startswith(f"_Z{len(name)}{name}") for each in names)
+        if name not in names and (another or name == code.symbol):
+            message = f"`{code.file}` has no function `{name}` that can be called from C"
+            if another:
+                message = f"`{name}` in `{code.file}` has other parameters than flowc calls it with"
+            message += f"\nexpected: {prototype}"
+            yield Diagnostic("F306", message, code.span, help=PROTOTYPES)
+
+
+def _in_header(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
+    ports = []
     for port in (*task.inputs, *task.outputs):
         if port.type is None:
             continue
-        const = "const " if port.direction == "in" else ""
-        arguments += f"{const}{DTYPES[port.type.dtype][0]} *{c_name(port.name, cpp)}, "
         rates = str(port.rates[0])
         if len(port.rates) > 1:
             rates = f"{list(port.rates)} (one entry per phase)"
@@ -124,7 +157,7 @@ def _prototype(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
             for f in task.state
         ],
         "ports": ports,
-        "arguments": arguments,
+        "prototypes": list(prototypes(task, symbol, cpp).values()),
     }
 
 

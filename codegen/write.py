@@ -22,8 +22,9 @@ from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_version
 from .compiler import absent, absent_tools, failure_of
+from .elf import defined_names
 from .emit import digest
-from .in_c import FIRINGS, compile_command, failing, is_cpp
+from .in_c import FIRINGS, PROTOTYPES, compile_command, failing, is_cpp, not_called
 from .kept import Object, keep, put_kept
 from .sources import CTask, Plan
 
@@ -238,12 +239,13 @@ def _below(folder: str, plan: Plan) -> Iterator[str]:
 def compile_tasks(
     stage: Path, c_tasks: Mapping[str, tuple[CTask, ...]], files: Collection[str]
 ) -> list[str]:
-    """Compile each C source; a failure shows the compiler's output at the place in the .flow."""
+    """Compile each C source; a failure shows the compiler's output at the place in the .flow, or
+    the prototype of a function that is not there."""
     libraries = []
-    codes = {source: tasks[0].code for source, tasks in sorted(c_tasks.items())}
-    if codes and FIRINGS in files:
-        codes[FIRINGS] = next(iter(codes.values()))
-    for source, code in codes.items():
+    sources = sorted(c_tasks)
+    if sources and FIRINGS in files:
+        sources.append(FIRINGS)
+    for source in sources:
         command = [
             *os.environ.get("CC", "cc").split(),
             *os.environ.get("CFLAGS", "").split(),
@@ -253,26 +255,39 @@ def compile_tasks(
         made_of = FIRINGS if source == FIRINGS else "c"
         library = Object(f"{stem}.so", (made_of,), tuple(command))
         libraries.append(library.path)
-        if not put_kept(stage, [library], files):
-            continue
-        try:
-            # the compiler says what it has read
-            said = failure_of([*command, "-MD", "-MF", library.rule], stage)
-        except FileNotFoundError as error:
-            raise CannotWrite(absent("CC", code.span)) from error
-        if said is not None:
-            file = code.file if source != FIRINGS else source
-            said = said.strip().replace(source, file)
-            if source != FIRINGS:
-                of = {task.code.symbol: task.code for task in c_tasks[source]}
-                code = of[failing(said, tuple(of))]
-            message = f"`{file}` does not compile"
-            help_text = "the prototype that flowc calls is written by `flowc headers`"
-            if source == FIRINGS:
-                help_text = "it is flowc's own file: check the variables CC and CFLAGS"
-            raise CannotWrite(Diagnostic("F306", f"{message}\n{said}", code.span, help=help_text))
-        keep(stage, [library], files)
+        others = put_kept(stage, [library], files)
+        if others:
+            _compile(stage, source, [*command, "-MD", "-MF", library.rule], c_tasks)
+        names = defined_names((stage / library.path).read_bytes())
+        if names is not None:
+            tasks = c_tasks.get(source, ())
+            missing = dict.fromkeys(f for task in tasks for f in not_called(task, names))
+            if missing:
+                raise CannotWrite(*missing)
+        keep(stage, others, files)
     return libraries
+
+
+def _compile(
+    stage: Path, source: str, command: list[str], c_tasks: Mapping[str, tuple[CTask, ...]]
+) -> None:
+    """Compile one source by a command with which the compiler says what it has read."""
+    tasks = c_tasks.get(source) or next(iter(c_tasks.values()))
+    code = tasks[0].code
+    try:
+        said = failure_of(command, stage)
+    except FileNotFoundError as error:
+        raise CannotWrite(absent("CC", code.span)) from error
+    if said is None:
+        return
+    file, help_text = source, "it is flowc's own file: check the variables CC and CFLAGS"
+    if source != FIRINGS:
+        file, help_text = code.file, PROTOTYPES
+        said = said.replace(source, file)
+        of = {task.code.symbol: task.code for task in tasks}
+        code = of[failing(said, tuple(of))]
+    message = f"`{file}` does not compile\n{said.strip()}"
+    raise CannotWrite(Diagnostic("F306", message, code.span, help=help_text))
 
 
 def run_build_script(

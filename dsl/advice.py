@@ -277,6 +277,25 @@ def _rate_behind_window(p: SyntaxFault) -> Advice | None:
     return Advice(p.position, None, "the rate comes first: `rate ... window ...`")
 
 
+def _hop_behind_window(p: SyntaxFault) -> Advice | None:
+    # `window 400 160` or `window 400 hop 160`; what is misspelt has advice of its own.
+    values = ("NUMBER", "NAME")
+    if p.tokens[0].type != "TASK" or p.kind() not in values:
+        return None
+    if p.kind(-2) == "WINDOW" and p.kind() == "NUMBER":
+        length, at = p.text(-1), p.position
+    elif p.kind(-3) == "WINDOW" and p.kind(-1) == "NAME":
+        length, at = p.text(-2), p.position - 1
+        if did_you_mean(p.text(-1), ITEMS["TASK"]):
+            return None
+    else:
+        return None
+    help_text = (
+        f"write `rate {p.text()} window {length}`: the rate is the hop, which is 1 without it"
+    )
+    return Advice(at, f"`{p.tokens[at]}` does not fit here", help_text)
+
+
 def _instance_the_other_way(p: SyntaxFault) -> Advice | None:
     if (
         p.tokens[0].type in ("APP", "GRAPH")
@@ -409,6 +428,7 @@ RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _window_elsewhere,
     _clause_of_apps,
     _rate_behind_window,
+    _hop_behind_window,
     _instance_the_other_way,
     _code_without_language,
     _mapping_without_on,

@@ -277,6 +277,10 @@ class Evaluator:
     ) -> Fraction | None:
         """A physical quantity in the base unit (ns, Hz, B)."""
         value = self.number(amount, scope, what)
+        hertz = UNITS["frequency"].get(unit.text)
+        if dimension == "time" and value and hertz:
+            self._wrong_unit(unit, dimension, what, f"write `{_as_time(value * hertz)}`")
+            return None
         factor = self.unit(unit, dimension, what)
         if value is None or factor is None:
             return None
@@ -294,9 +298,11 @@ class Evaluator:
             self._wrong_unit(unit, dimension, what)
         return factor
 
-    def _wrong_unit(self, unit: s.Word, dimension: str, what: str) -> None:
+    def _wrong_unit(
+        self, unit: s.Word, dimension: str, what: str, help_text: str | None = None
+    ) -> None:
         dimension_of = {name: group for group, units in UNITS.items() for name in units}
-        help_text = f"use {one_of(UNITS[dimension])}"
+        help_text = help_text or f"use {one_of(UNITS[dimension])}"
         if unit.text in dimension_of:
             reason = f"`{unit.text}` is a unit of {dimension_of[unit.text]}"
         else:
@@ -406,6 +412,17 @@ class Evaluator:
             )
             return None
         return tuple(int(e) for e in entries)
+
+
+def _as_time(hertz: Fraction) -> str:
+    """The period of a frequency as texts write it."""
+    period = 10**9 / hertz
+    for unit in ("s", "ms", "us", "ns"):
+        value = period / UNITS["time"][unit]
+        if value.denominator == 1:
+            return f"{value} {unit}"
+    per_second = 1 / hertz
+    return f"{per_second.numerator} / {per_second.denominator} s"
 
 
 def _normal(value: Fraction | int) -> Fraction | int:

@@ -484,7 +484,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F625": (
         "an app may be late with a worst case far above its mean",
-        "A measured worst case is at least the longest firing that was seen. One firing that took more than ten times the mean was often delayed by something else on the machine, or did work that is done once. Named are worst cases of more than a tenth of the deadline. This is a warning; a `wcet` in the text replaces what was measured.",
+        "A measured worst case is at least the longest firing that was seen. One firing that took more than ten times the mean was often delayed by something else on the machine, or did work that is done once. `map` names worst cases of more than a tenth of the deadline, `check` and `analyze` those that they count at every firing of an iteration, where a mapping counts successive firings. This is a warning; a `wcet` in the text replaces what was measured.",
     ),
     "F640": (
         "the board cannot be reached",

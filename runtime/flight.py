@@ -26,12 +26,14 @@ MOST = 200_000
 SELDOM = 256
 #: The share of the seconds that follows a missed deadline, and the most that it may be.
 AFTER, MOST_AFTER = 0.25, 2.0
+#: The file, where none is named.
+RECORDED = "flight-recorder.json"
 
 
 def kept_where(text: str) -> Tuple[float, str]:
     """The seconds and the file of an option such as `60s:FILE`."""
     length, _, file = text.partition(":")
-    return float(length[:-1]), file or "flight-recorder.json"
+    return float(length[:-1]), file or RECORDED
 
 
 class FlightRecorder(Tracer):

@@ -96,7 +96,7 @@ def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
 
 
 def _dropped(program: Program, apps: Sequence[App]) -> Dict[str, Dict[str, int]]:
-    """Tokens that links and live sources have written and dropped."""
+    """Tokens that links, and firings that live sources, have written and dropped."""
     places = {link.name: link.place for link in program.links.values() if not link.looked_at}
     for app in apps:
         for task in app.tasks:
@@ -341,7 +341,7 @@ def _lost_table(tasks: Dict[str, Any]) -> Table:
 
 
 def _dropped_table(dropped: Dict[str, Any]) -> Table:
-    rows: Table = [["tokens", "written", "dropped"]]
+    rows: Table = [["source: firings, link: tokens", "written", "dropped"]]
     for name, tokens in dropped.items():
         rows.append([name, tokens["written"], tokens["dropped"]])
     return rows

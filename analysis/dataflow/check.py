@@ -136,6 +136,14 @@ def _unbalanced(app: Application, conflict: Conflict) -> Diagnostic:
         rate = port.rates[0] * conflict.demanded / conflict.given
         if rate.denominator == 1:
             help_text = f"give `{task.definition}.{port.name}` rate {rate}"
+    for each in (channel, *conflict.tree):
+        reader = tasks[each.destination]
+        seen = reader.port(each.destination_port)
+        if seen.window and seen.rates == (1,):
+            help_text = (
+                f"`{reader.definition}.{seen.name}` takes 1 token in a firing: write"
+                f" `rate HOP window {seen.window}` if it shall take HOP"
+            )
     label = f"asks for {of} = {conflict.demanded} x {reference}"
     return Diagnostic(
         "F203",

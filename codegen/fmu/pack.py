@@ -18,6 +18,7 @@ from pathlib import Path
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ..compiler import failure_of
+from ..in_c import PROTOTYPES
 from ..sources import CTask
 from ..write import CannotWrite, compile_tasks, run_build_script
 from .files import FLAGS, UnitFiles
@@ -68,8 +69,7 @@ def _compile(stage: Path, made: UnitFiles, c_tasks: Mapping[str, tuple[CTask, ..
             break
         if said is not None:
             message = f"`{code.file}` does not compile\n{said.strip().replace(source, code.file)}"
-            help_text = "the prototype that flowc calls is written by `flowc headers`"
-            faults.append(Diagnostic("F306", message, code.span, help=help_text))
+            faults.append(Diagnostic("F306", message, code.span, help=PROTOTYPES))
     if faults:
         raise Errors(faults)
     if made.unit.called:

@@ -23,6 +23,7 @@ from ..text.asked import asked_of
 from ..text.check import VERDICT_CODES, Checked, Report, Valid, ValidScenario, check
 from ..text.few_samples import few_samples
 from ..text.notebook_result import NotebookResult
+from ..text.repeated_worst_cases import repeated_worst_cases
 from .alternatives import VariantComparison, compared
 
 #: Called with an app, its results so far, and its static orders by processor.
@@ -114,7 +115,11 @@ def analyze(
         raise Errors(checked.diagnostics) from None
     profile, stale = (None, ()) if is_network else store.read_profile(valid)
     times = times_of(valid.system, valid.platform, profile)
-    of_times = (*times.warnings(valid.tasks), *few_samples(valid, times))
+    of_times = (
+        *times.warnings(valid.tasks),
+        *few_samples(valid, times),
+        *repeated_worst_cases(valid, times),
+    )
     diagnostics = (*_relevant(checked, request.overlap), *stale, *of_times)
     if noticed is not None:
         noticed(diagnostics, checked)

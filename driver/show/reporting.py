@@ -18,6 +18,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import read_bytes, reason, scratch
 from ...report.document import Document
 from ...report.measured import MeasuredRun, Traced, read_run, read_trace
+from ...runtime.flight import RECORDED
 from ..execute.run import run as run_program
 from ..plan.program import deployment, digests
 from ..text import store
@@ -105,11 +106,13 @@ def _read_files(
     traced = None if files.trace is None else _read(_TRACE, Path(files.trace))
     named = [(files.report, ran), (files.trace, traced)]
     theirs = {Path(file): content.build for file, content in named if file and content}
-    ours = _digests(shown)
-    if not set(theirs.values()) <= set(ours) and store.has_native_files(shown.valid):
+    builds, ours = set(theirs.values()), _digests(shown)
+    # without a file of either, both programs may have these places
+    own = store.has_native_files(shown.valid) or (shown.profile is None and builds <= set(ours))
+    if own and not builds <= {ours[0]}:
         native = look_native()
         of_native = _digests(native)
-        if set(theirs.values()) & set(of_native):
+        if builds & set(of_native[1:]):
             shown, ours = native, of_native
     for file, build in theirs.items():
         _require_same(file, build, ours)
@@ -176,6 +179,11 @@ def _read(written: _Written[M], file: Path) -> M:
     except (OSError, ValueError) as error:
         message = f"cannot use `{file}` as the {written.name}: {reason(error)}"
         help_text = f"`flowc run APP.flow {written.option} FILE` writes one"
+        if file.name == RECORDED and not file.exists():
+            help_text = (
+                "a program with `--flight-recorder` writes it when a deadline is missed, or it"
+                f" fails; whatever happens, {help_text}"
+            )
         raise Errors([Diagnostic("F620", message, None, help=help_text)]) from error
 
 

@@ -24,6 +24,7 @@ from ..plan.program import firing_means, places, uncut
 from ..plan.states import with_stored
 from ..text import store
 from ..text.check import Checked, Valid, ValidScenario, check
+from ..text.repeated_worst_cases import repeated_worst_cases
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def look(path: str | Path, *, platform: str = "host", native: bool = False) -> S
         times.on_mapping(placements, valid.platform),
         processors,
         accelerator_reports(valid.system, valid.platform),
-        warnings,
+        (*warnings, *repeated_worst_cases(valid, times)),
     )
 
 

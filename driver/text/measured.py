@@ -19,6 +19,7 @@ from . import store
 from .check import Checked, TextsByPath, Valid, ValidScenario
 from .check import check as check_text
 from .few_samples import few_samples
+from .repeated_worst_cases import repeated_worst_cases
 
 
 def check(
@@ -54,10 +55,11 @@ def _with_profile(checked: Checked) -> Checked:
             own = times_of(state.system, state.platform, profile)
             states[name] = replace(states[name], verdicts=measured_verdicts(state, own))
     times = times_of(valid.system, valid.platform, profile)
+    of_times = (*few_samples(valid, times), *repeated_worst_cases(valid, times))
     return replace(
         checked,
         verdicts=measured_verdicts(valid, times),
-        diagnostics=in_order((*checked.diagnostics, *few_samples(valid, times))),
+        diagnostics=in_order((*checked.diagnostics, *of_times)),
         states=states,
     )
 

@@ -105,7 +105,8 @@ class Gantt {
   }
 
   scale(g, width, ink, family) {
-    const unit = this.panels.every((p) => p.chart.unit);
+    // Where sources are released at times, those are times as well if firings have none.
+    const unit = this.panels.every((p) => p.chart.unit && !p.chart.releases.length);
     const [size, word] = unit ? [1, "firings"] : unitOf(this.view[1] - this.view[0]);
     g.font = `11.5px ${family}`;
     for (const v of ticks(this.view[0] / size, this.view[1] / size, Math.max(2, Math.floor((width - this.left) / 110)))) {
@@ -353,8 +354,8 @@ function ganttSection() {
   const build = (app) => {
     const predicted = D.predicted.find((c) => c.app === app);
     const charts = [];
-    if (predicted) charts.push({ title: predicted.unit ? "Predicted (no times are known: every firing takes 1)" : "Predicted", chart: predicted });
-    if (D.measured && !(predicted && predicted.unit)) charts.push({ title: "Measured", chart: D.measured });
+    if (predicted && !(predicted.unit && D.measured)) charts.push({ title: predicted.unit ? "Predicted (no times are known: every firing takes 1)" : "Predicted", chart: predicted });
+    if (D.measured) charts.push({ title: "Measured", chart: D.measured });
     return new Gantt(charts, note);
   };
   const holder = h("div", { class: "stage-plain" });
@@ -381,6 +382,7 @@ function ganttSection() {
   }
   if (D.measured && D.measured.said) made.append(h("p", { class: "soft" }, `Measured: ${D.measured.said}.`));
   if (!D.measured) made.append(nothing("There is no trace to compare with.", D.missing.trace));
+  else if (D.predicted.some((c) => c.unit)) made.append(nothing("Nothing is predicted where no times are known.", D.missing.times));
   state.draw = () => use(names[0]);
   return state;
 }

@@ -445,6 +445,38 @@ def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> N
     assert fault.code == "F306" and fault.span is not None and fault.span.line == 2
 
 
+def test_a_function_in_cpp_with_other_parameters_is_another_one(
+    write: Write, tmp_path: Path
+) -> None:
+    """It compiles, beside the declaration of the one that is called."""
+    flow = write(
+        'task A { out x: float32   rate 4   c "a.cpp:a" }\n'
+        'task B { in x: float32   rate 4   c "a.cpp:b" }\n'
+        'task C { in x: float32   rate 4   c "a.cpp:c" }\n'
+        "app P { a: A   b: B   again: B   c: C   a -> b   a -> again   a -> c }\n",
+        a_cpp="int a(void *, double *x, const void *) { return 0; }\n"
+        "int b(void *, const float *x, const void *) { return 0; }\n"
+        "void *b_init() { return nullptr; }\n"
+        "namespace inside { int c(void *, const float *x, const void *) { return 0; } }\n",
+    )
+    with pytest.raises(Errors) as raised:
+        flowc.build(flow, tmp_path / "out", measure=False)
+    faults = raised.value.diagnostics
+    assert [(fault.code, fault.span and fault.span.line) for fault in faults] == [
+        ("F306", 1),
+        ("F306", 2),
+        ("F306", 3),
+    ]
+    assert [fault.message for fault in faults] == [
+        "`a` in `a.cpp` has other parameters than flowc calls it with\n"
+        "expected: int a(void *state, float *x, const a_params *p)",
+        "`b_init` in `a.cpp` has other parameters than flowc calls it with\n"
+        "expected: void *b_init(const b_params *p)",
+        "`a.cpp` has no function `c` that can be called from C\n"
+        "expected: int c(void *state, const float *x, const c_params *p)",
+    ]
+
+
 def test_a_compiler_that_never_ends_is_given_up(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

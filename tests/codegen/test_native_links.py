@@ -99,6 +99,7 @@ def test_what_is_dropped_is_counted(links: Path, tmp_path: Path) -> None:
     assert shown(out, "log") == sorted(set(shown(out, "log")) & set(SUMS))
     status, out, _ = run(links, SHOW="r5")
     assert status == 0 and re.search(r"^Right\.cam +50 +[1-9]\d*$", out, re.MULTILINE)
+    assert re.search(r"^source: firings, link: tokens +written +dropped$", out, re.MULTILINE)
 
 
 def test_ages_and_reactions_know_when_data_came(links: Path, tmp_path: Path) -> None:

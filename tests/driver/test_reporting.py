@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 from flowc.cli import app
 from flowc.driver.build.build import build as flowc_build
+from flowc.driver.plan.program import deployment, digests
 from flowc.driver.show.reporting import NewRun, RunFiles, report
+from flowc.driver.show.show import look
 from flowc.driver.solve.map import find_mapping
 from flowc.driver.text import measured
 from flowc.driver.text.check import check
-from flowc.driver.text.store import save_mapping
+from flowc.driver.text.store import save_mapping, save_profile
+from flowc.machines.whoami import host_hash
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import (
     Contestant,
@@ -30,6 +33,8 @@ from flowc.model.mapping import (
     StagePlan,
     Supposed,
 )
+from flowc.model.profile import Profile, ProfileEntry
+from flowc.profiling.identity import task_hashes
 from flowc.report.document import Document
 from flowc.report.page import data_of, page
 from typer.testing import CliRunner
@@ -456,3 +461,29 @@ def test_a_network_without_a_file_is_where_the_board_has_its_stages(write: Write
         "core[1]",
         "dla",
     }
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_what_ran_in_cpp_is_shown_as_that(write: Write, tmp_path: Path, measured: bool) -> None:
+    """A program in C++ of a text for which there is nothing of the one in Python."""
+    flow = write(
+        'task A { out x: int32   c "a.c:a" }\napp P { a: A }\n',
+        a_c="int a(void *s, int32_t *x, const void *p) { return 0; }\n",
+    )
+    native = look(flow, native=True)
+    entry = ProfileEntry(
+        "cpu", "P.a", "", task_hashes(native.valid.system)["P.a"], host_hash(), 10, 7, 0, 9, 9
+    )
+    if measured:
+        assert not save_profile(native.valid, Profile("host", "this one", (entry,)))
+        native = look(flow, native=True)
+    _, in_cpp = digests(deployment(native.built, native.profile)[1], native.built.system)
+    ran = {"version": 1, "build": in_cpp, "apps": {}, "tasks": {}, "processors": {}}
+    (tmp_path / "r.json").write_text(json.dumps(ran))
+    found = report(flow, run=RunFiles(tmp_path / "r.json")).document
+    assert found.commands[-1] == ("flowc run app.flow --frames 0 --report run.json --target native")
+    assert found.machine == ("this one" if measured else "")
+    assert found.tasks[0].predicted_ns == (7 if measured else None)
+    assert found.missing.get("times") == (
+        None if measured else "flowc profile app.flow --target native"
+    )

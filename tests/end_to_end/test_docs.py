@@ -33,7 +33,7 @@ RUN = {
     "program": 1,
     "robots": 3,
     "scenarios": 2,
-    "tasks": 6,
+    "tasks": 7,
 }
 
 
@@ -63,6 +63,24 @@ class VideoCapture:
 
     def release(self):
         assert self.frames == 3
+"""
+SOUNDDEVICE = """
+import types
+
+import numpy as np
+
+
+class InputStream:
+    def __init__(self, samplerate, blocksize, *, channels, dtype, callback):
+        self.shape, self.dtype, self.callback = (blocksize, channels), dtype, callback
+        self.time = types.SimpleNamespace(currentTime=7.0, inputBufferAdcTime=7 - blocksize / samplerate)
+
+    def start(self):
+        for n in range(3):
+            self.callback(np.full(self.shape, n, self.dtype), self.shape[0], self.time, "")
+
+    def close(self):
+        pass
 """
 
 
@@ -240,4 +258,8 @@ def test_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert frames.startswith(run("look.flow", capfd, fails="the camera is gone"))
     other = ("--set", "Look.camera.device=2")
     assert run("look.flow", capfd, *other, fails="no camera answers at 2") == ""
+    (tmp_path / "sounddevice.py").write_text(SOUNDDEVICE)
+    assert run("listen.flow", capfd, "--frames", "3") == "".join(
+        f"(160,) {n}.0\n" for n in range(3)
+    )
     assert re.fullmatch(r"(\[.*\]\n){2}", run("find.flow", capfd, "--frames", "2"))

@@ -10,6 +10,8 @@ from pathlib import Path
 import flowc
 import pytest
 from flowc.driver.measure import measure as measuring
+from flowc.driver.show.show import look
+from flowc.driver.text.measured import check
 from flowc.profiling.measure import MeasuredTimes, worst_case
 from flowc.profiling.there.samples import (
     CLOSE,
@@ -177,3 +179,48 @@ def test_a_long_firing_of_a_run_is_named_where_a_deadline_is_missed(
     told = [(d.message, d.help) for d in found if d.code == "F625"]
     message = "`Belt` may be late with a worst case of `Belt.vote` of 12.00 ms, 48 times its mean of 0.25 ms"
     assert told == ([] if remedy is None else [(message, remedy)])
+
+
+BLOCKS = """
+task Microphone { out x  rate 8  wcet 1 ms }
+task Filter { in x }
+app Audio { period 20 ms  microphone: Microphone  filter: Filter  microphone -> filter }
+platform board { cpu core[2] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("long", "mean", "totals", "told"),
+    [
+        (12 * MS, MS // 10, [12 * MS + n * MS // 10 for n in range(8)], True),
+        (2 * MS, MS // 10, [2 * MS + n * MS // 10 for n in range(8)], False),  # in time
+        (12 * MS, MS // 10, [12 * MS * n for n in range(1, 9)], False),  # in a row, too
+        (12 * MS, 2 * MS, [12 * MS + n * MS // 10 for n in range(8)], False),  # not far
+        (12 * MS, MS // 10, [], False),  # nothing is known of firings in a row
+    ],
+)
+def test_a_worst_case_that_counts_at_every_firing_is_named(
+    write: Write, long: int, mean: int, totals: list[int], told: bool
+) -> None:
+    """Before there is a mapping, which counts what successive firings take."""
+    flow = write(BLOCKS)
+    store_entries(
+        flow,
+        [
+            Entry("Audio.microphone", "cpu", MS),
+            Entry("Audio.filter", "cpu", long, mean, totals_ns=tuple(totals)),
+        ],
+    )
+    found = [
+        [d.message for d in diagnostics if d.code == "F625"]
+        for diagnostics in (
+            check(flow, platform="board").diagnostics,
+            flowc.analyze(flow, platform="board").diagnostics,
+            look(flow, platform="board").diagnostics,
+        )
+    ]
+    message = (
+        "one iteration of `Audio` counts the worst case of `Audio.filter`, 12.00 ms, 8 times,"
+        " though it is 120 times the mean and 8 firings in a row took 12.70 ms at most"
+    )
+    assert found == [[message] if told else []] * 3

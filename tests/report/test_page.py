@@ -214,6 +214,28 @@ def test_firings_can_be_followed_with_the_keyboard(document: Document, opened: O
     assert shown.locator("#graph svg").first.get_attribute("viewBox") != view
 
 
+@pytest.mark.parametrize("traced", [True, False])
+def test_measured_firings_are_drawn_where_none_are_predicted(
+    document: Document, opened: Open, traced: bool
+) -> None:
+    """Along an axis of times, and so are sources that are released where no time is known."""
+    without = tuple(replace(chart, unit=True) for chart in document.predicted if chart.releases)
+    measured = document.measured if traced else None
+    assert without and document.measured is not None
+    shown = opened(page(replace(document, predicted=without, measured=measured)))
+    titles, words = shown.evaluate("""() => {
+        const gantt = window.flowc.gantt.gantt, words = [];
+        const fill = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { words.push(text); fill.call(this, text, ...at); };
+        gantt.paint();
+        return [gantt.panels.map((panel) => panel.title), words];
+    }""")
+    unknown = "Predicted (no times are known: every firing takes 1)"
+    assert titles == ["Measured" if traced else unknown]
+    assert any(re.fullmatch(r"[\d.]+ ms", text) for text in words)
+    assert not any(text.endswith(" firings") for text in words)
+
+
 def test_a_narrow_page_does_not_scroll_sideways_and_prints_whole(
     document: Document, opened: Open
 ) -> None:

@@ -134,3 +134,14 @@ def test_an_old_trace_does_not_say_when_it_was_made(recorded: tuple[Path, Path])
     answer = report(recorded[0])
     with pytest.raises(ValueError, match="name a frame"):
         stretch(answer.document, traced, "12:00:00")
+
+
+def test_a_report_without_a_recording_says_when_one_is_written(
+    recorded: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["report", str(recorded[0]), "--around", "A 25"])
+    assert done.exit_code == 1 and "F620" in done.output
+    assert "writes it when a deadline is missed" in done.output
+    status, said = around(recorded[0], tmp_path / "other.json", "A 25")
+    assert status == 1 and "--trace FILE` writes one" in said and "missed" not in said

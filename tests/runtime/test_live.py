@@ -8,6 +8,7 @@ task.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flowc.runtime.report import table
 
 from builds import HANGS, Write, build, harness, in_its_own_time, run
 from limits import next_line
@@ -237,6 +239,8 @@ def test_a_source_that_drops_does_not_wait(write: Write, tmp_path: Path) -> None
     (seen,) = kept(document["out"])
     assert seen == sorted(set(seen)) and seen[-1] == 299
     assert document["dropped"]["A.c"] == {"written": 300, "dropped": 300 - len(seen)}
+    head = r"^source: firings, link: tokens +written +dropped\n[- ]+\n"
+    assert re.search(rf"{head}A\.c +300 +{300 - len(seen)}$", table(document), re.MULTILINE)
     assert document["apps"]["A"]["deadline_misses"] == 0
     assert harness(out).returncode == 0
 

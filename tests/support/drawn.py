@@ -26,6 +26,7 @@ class Entry:
     mean_ns: int | None = None
     estimated: bool = False
     samples: int = 10
+    totals_ns: tuple[int, ...] = ()
 
 
 def store_entries(flow: Path, entries: Iterable[Entry], platform: str = "board") -> None:
@@ -36,6 +37,7 @@ def store_entries(flow: Path, entries: Iterable[Entry], platform: str = "board")
         ProfileEntry(
             e.kind, e.task, "", hashes[e.task], host_hash(), e.samples,
             e.wcet_ns if e.mean_ns is None else e.mean_ns, 0, e.wcet_ns, e.wcet_ns, estimated=e.estimated,
+            totals_ns=e.totals_ns,
         )
         for e in entries
     )  # fmt: skip

@@ -437,7 +437,7 @@ inline std::string table(const About &about)
     Rows processors{{"processor", "busy"}};
     for (const char *lane : about.processors)
         processors.push_back({lane, decimals(100 * utilization(lane), 1) + " %"});
-    Rows dropped{{"tokens", "written", "dropped"}};
+    Rows dropped{{"source: firings, link: tokens", "written", "dropped"}};
     for (const Dropped &place : droppers())
         dropped.push_back({place.name, std::to_string(place.box->written),
                            std::to_string(place.box->dropped)});
