@@ -332,3 +332,28 @@ def test_a_service_under_load_ends_without_losing_a_request(project: Path) -> No
             found = set(answers)
         assert found <= {(200, b"[9.0,0.0]"), "refused"}
         process.wait(HANGS)
+
+
+FAILS = """
+task Root { in x: float32   out y: float32   python "r.py:root" }
+app Roots { in x: float32   out y: float32   root: Root   x -> root -> y }
+"""
+
+
+def made(folder: Path, text: str, code: str) -> Path:
+    """The service of a text, built."""
+    (folder / "roots.flow").write_text(text)
+    (folder / "r.py").write_text(code)
+    assert new(str(folder), "--service")[0] == 0
+    flowc.build(folder / "roots.flow", folder / "build" / "roots", measure=False)
+    return folder
+
+
+def test_a_service_whose_program_has_failed_ends_its_process(tmp_path: Path) -> None:
+    """The request that it fails at gets an answer first; the status is not that of SIGTERM, which
+    means to systemd that nobody wants another one."""
+    code = "def root(x): return 1 / float(x)\n"
+    with served(made(tmp_path, FAILS, code)) as (url, process):
+        assert asked(f"{url}/Roots", b'{"x": 2}') == (200, b"0.5")
+        assert asked(f"{url}/Roots", b'{"x": 0}') == (503, b'{"error":"the program has ended"}')
+        assert process.wait(HANGS) == 1
