@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -357,3 +358,33 @@ def test_a_service_whose_program_has_failed_ends_its_process(tmp_path: Path) -> 
         assert asked(f"{url}/Roots", b'{"x": 2}') == (200, b"0.5")
         assert asked(f"{url}/Roots", b'{"x": 0}') == (503, b'{"error":"the program has ended"}')
         assert process.wait(HANGS) == 1
+
+
+def half_sent(url: str) -> socket.socket:
+    """A connection to a service on which a request has begun whose body does not come."""
+    place = urllib.parse.urlsplit(url)
+    connection = socket.create_connection((place.hostname, place.port), timeout=HANGS)
+    connection.sendall(
+        f"POST {place.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1".encode()
+    )
+    return connection
+
+
+def counted(url: str, status: int) -> bool:
+    """Do the metrics of a service tell one request with that status, within the limit?"""
+    until = time.monotonic() + HANGS
+    while time.monotonic() < until:
+        if f'requests_total{{status="{status}"}} 1.0' in asked(f"{url}/metrics")[1].decode():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_service_counts_what_it_cannot_read(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with served(project) as (url, _):
+        assert asked(f"{url}/Service", b"[" * 100_000)[0] == 400
+        half_sent(f"{url}/Service").close()
+        assert counted(url, 400) and counted(url, 499)
+    assert capfd.readouterr().err == ""
