@@ -388,3 +388,13 @@ def test_a_service_counts_what_it_cannot_read(
         half_sent(f"{url}/Service").close()
         assert counted(url, 400) and counted(url, 499)
     assert capfd.readouterr().err == ""
+
+
+def test_a_body_that_does_not_come_takes_no_place_for_ever(project: Path) -> None:
+    with served(project, MOST_REQUESTS="1", MOST_SECONDS="0.2") as (url, _):
+        with half_sent(f"{url}/Service") as connection:
+            told = b""
+            while piece := connection.recv(4096):  # no limit: the connection has one
+                told += piece
+        assert told.startswith(b"HTTP/1.1 408") and told.endswith(b'{"error":"no body in 0.2 s"}')
+        assert asked(f"{url}/ready") == (200, b"ready") and counted(url, 408)
