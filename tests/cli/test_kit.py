@@ -398,3 +398,11 @@ def test_a_body_that_does_not_come_takes_no_place_for_ever(project: Path) -> Non
                 told += piece
         assert told.startswith(b"HTTP/1.1 408") and told.endswith(b'{"error":"no body in 0.2 s"}')
         assert asked(f"{url}/ready") == (200, b"ready") and counted(url, 408)
+
+
+def test_a_service_with_a_task_that_hangs_ends_its_process(tmp_path: Path) -> None:
+    code = "import time\ndef root(x): time.sleep(3600)\n"
+    folder = made(tmp_path, FAILS, code)
+    with served(folder, MOST_SECONDS="0.2") as (url, process):
+        assert asked(f"{url}/Roots", b'{"x": 2}')[0] in (503, 504)
+        assert process.wait(HANGS / 4) == 1  # the usual watchdog would take 60 s
