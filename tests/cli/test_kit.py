@@ -302,9 +302,12 @@ def test_a_service_takes_sizes_that_vary_and_answers_with_what_is_no_number(tmp_
             "inputs": {"x": {"type": kind, "dtype": "float32", "shape": [2, 4]}},
             "outputs": {"y": {"type": kind}, "n": {"type": "int32"}},
         }
-        status, said = asked(f"{url}/Roots?shape=2,2", x, raw)
-        assert (status, json.loads(said)) == (200, {"y": [[0, None], [2, None]], "n": 4})
-        for wrong in ("", "?shape=2,3", "?shape=4,1", "?shape=-2,-2", "?shape=x"):
+        for shape in ("?shape=2,2", ""):
+            status, said = asked(f"{url}/Roots{shape}", x, raw)
+            assert (status, json.loads(said)) == (200, {"y": [[0, None], [2, None]], "n": 4})
+        for size in (4, 12, 17, 40):
+            assert asked(f"{url}/Roots", bytes(size), raw)[0] == 400
+        for wrong in ("?shape=2,3", "?shape=4,1", "?shape=-2,-2", "?shape=x"):
             assert asked(f"{url}/Roots{wrong}", x, raw)[0] == 400
         assert asked(f"{url}/health") == (200, b"ok")
 
