@@ -339,6 +339,20 @@ def test_a_service_under_load_ends_without_losing_a_request(project: Path) -> No
         process.wait(HANGS)
 
 
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_the_request_in_the_readme_of_a_starter_is_answered(project: Path) -> None:
+    readme = (project / "README.md").read_text()
+    (line,) = [
+        block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "curl" in block
+    ]
+    with served(project) as (url, _):
+        line = line.replace("http://127.0.0.1:8000", url)
+        words = ["sh", "-c", line]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=True)
+    level, deviation = json.loads(done.stdout)
+    assert 100 < level < 150 and deviation > 0
+
+
 FAILS = """
 task Root { in x: float32   out y: float32   python "r.py:root" }
 app Roots { in x: float32   out y: float32   root: Root   x -> root -> y }
