@@ -439,6 +439,8 @@ def _type_help(source: TensorType, target: TensorType) -> str:
         return "write `up to` at both ends, or at none"
     if source.dtype == target.dtype and source.shape != target.shape:
         n = len(source.shape)
+        if target.shape == (1, *source.shape):
+            return f"make both {target}: in numpy `x[None]` adds the 1"
         if len(target.shape) == n + 1 and target.shape[1:] == source.shape:
             return (
                 f"a port that takes {target.shape[0]} at once is `rate {target.shape[0]}` of type"

@@ -329,6 +329,8 @@ class App:
         self.last_end = 0
         #: Frames that were finished without a part that has failed.
         self.skipped = 0
+        #: Why the first of them was.
+        self.first_failure: Optional[Failure] = None
         #: Of frames under way of which something is left out: the failures in them.
         self._holes: Dict[int, List[Failure]] = {}
         #: Who is told of a frame that has ended without a part, and of the failures in it.
@@ -555,6 +557,7 @@ class App:
         self.overruns += other.overruns
         self.not_begun += other.not_begun
         self.skipped += other.skipped
+        self.first_failure = self.first_failure or other.first_failure
         self.latencies.extend(other.latencies)
         self.total_latency += other.total_latency
         self.longest_latency = max(self.longest_latency, other.longest_latency)
@@ -604,12 +607,22 @@ class App:
         """Deadlines that were missed, of frames and of paths."""
         return self.misses + sum(path.misses for path in self.paths)
 
+    def without_results(self) -> str:
+        """In words, if something of every frame was left out; else empty."""
+        if not self.frames or self.skipped < self.frames:
+            return ""
+        told = "all %d frames of %s were skipped"
+        if self.requests:
+            told = "in each of the %d frames of %s a request was skipped"
+        return "%s; %s" % (told % (self.frames, self.name), self.first_failure)
+
     def skip(self, iteration: int, failure: Optional[Failure] = None) -> None:
         """Something of that frame is left out."""
         with self._lock:
             failures = self._holes.setdefault(iteration, [])
             if failure is not None:
                 failures.append(failure)
+                self.first_failure = self.first_failure or failure
 
     def ended(self, iteration: int, time_ns: int) -> None:
         """One sink has finished that frame."""

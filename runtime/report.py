@@ -160,8 +160,8 @@ def _deviation(task: Task) -> float:
 
 
 def _app(app: App) -> Dict[str, Any]:
-    seconds = (app.last_end - (app.first_start or 0)) / 1e9 if app.frames else 0.0
     complete = app.frames - app.skipped
+    seconds = (app.last_end - (app.first_start or 0)) / 1e9 if app.last_end else 0.0
     return {
         "frames": app.frames,
         "skipped": app.skipped,

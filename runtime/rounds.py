@@ -297,6 +297,7 @@ def _ended(
         return
     if isinstance(error, StopIteration):
         error = TaskError(NO_SOURCE)
+    task.failed += 1
     task.app.run.fail(Failure(task.app.name, task.name, number, describe(error), details_of(error)))
     raise Stopped from None
 

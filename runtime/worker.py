@@ -426,11 +426,11 @@ class Worker(threading.Thread, Waiter):
         Raises Stopped where the stream does not go on."""
         run = self.of_run
         failure = Failure(task.app.name, task.name, firing, describe(error), details_of(error))
+        told = task.failed < MOST_TOLD
+        task.failed += group
         if not _goes_on(task, error):
             run.fail(failure)
             raise Stopped from None
-        told = task.failed < MOST_TOLD
-        task.failed += group
         what = "it begins anew" if task.on_error == "restart" else "its frame is skipped"
         if told and task.failed >= MOST_TOLD:
             what += "; more failures of this task are only counted"

@@ -264,6 +264,9 @@ def _failed(valid: Valid, reason: str) -> Diagnostic:
     task = next((t for t in longest_first if f"task {t.name} " in reason), None)
     message = f"the application failed while it was measured\n{reason}"
     helps = [*_missing_module(valid, reason)]
+    fed = any(each.border for each in valid.tasks.values())
+    if fed:
+        helps.append("open ends were fed random tokens")
     if task is None or not task.inputs or helps:
         # Most likely a source without its camera, or one that waits for data from outside.
         helps.append("`flowc build --no-measure` builds without running anything")

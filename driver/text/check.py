@@ -24,7 +24,7 @@ from ...model.platform import Platform
 from ...model.scenario import Scenario, StateOption
 from ...model.system import System
 from ...model.times import times_of
-from ...model.verdict import AppVerdicts
+from ...model.verdict import AppVerdicts, Verdict
 from ...passes import Staged, stage, with_transfers
 from ...passes.staged import BUILD_ONLY
 from ...passes.stored_mapping import carried_out
@@ -426,7 +426,8 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     times = times_of(system, loaded.platform) if loaded.platform is not None else None
     verdicts = {}
     for app in system.apps:
-        verdicts[app.name], faults = check_app(app, None if times is None else times.app(app))
+        found, faults = check_app(app, None if times is None else times.app(app))
+        verdicts[app.name] = _of_a_part(found) if has_errors(loaded.diagnostics) else found
         diagnostics += _meaningful(faults, loaded)
     if loaded.unknown_platform is not None:
         diagnostics.append(loaded.unknown_platform)
@@ -451,6 +452,23 @@ def _staged(
     if has_errors(staged.diagnostics):
         return staged, staged.diagnostics
     return staged, (*staged.diagnostics, *warnings)
+
+
+def _of_a_part(verdicts: AppVerdicts) -> AppVerdicts:
+    """Verdicts of an app in a text with errors, which may lack tasks and channels: what forbids a
+    part of a graph forbids all of it, and nothing else is known."""
+
+    def known(verdict: Verdict) -> Verdict:
+        if verdict.holds is False:
+            return verdict
+        return Verdict(None, "not decided: the text has errors")
+
+    return AppVerdicts(
+        known(verdicts.consistent),
+        known(verdicts.deadlock_free),
+        known(verdicts.schedulable),
+        {},
+    )
 
 
 def _meaningful(faults: Sequence[Diagnostic], loaded: Loaded) -> Sequence[Diagnostic]:

@@ -281,10 +281,13 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     )
     if isinstance(times, _Paced):
         times.summed_up(program)
-    if good:
-        document = _measured(program, times, watch)
-    else:
+    skipped = [told for told in (app.without_results() for app in program.apps) if told]
+    if not good:
         document = {"failure": f"{program.run.failure.details}{program.run.failure}"}
+    elif skipped:
+        document = {"failure": "\n".join(skipped)}
+    else:
+        document = _measured(program, times, watch)
     Path(output).write_text(json.dumps(document))
     program.run.cells.leave(0)
     return 0

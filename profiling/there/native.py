@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...machines.children import ends_with_me
 from .ready import Fired, Need, counts_of, times_since_ready
@@ -209,6 +209,13 @@ def _of_report(report: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
+def _skipped(report: Dict[str, Any]) -> Iterator[str]:
+    """In words, apps of which something of every frame was left out."""
+    for name, app in report["apps"].items():
+        if app["frames"] and app["skipped"] == app["frames"]:
+            yield f"all {app['frames']} frames of {name} were skipped"
+
+
 def _period_ns(app: Dict[str, Any]) -> float:
     """Mean time between frames."""
     fps = float(app["fps"] or app["frames"] / max(app["seconds"], 1e-6))
@@ -253,6 +260,8 @@ def _main(directory: str, asked: float, output: str, mode: str) -> int:
     failure = ran.failure
     if not failure and ran.silent:
         failure = f"no frame of {ran.silent} was finished"
+    if not failure:
+        failure = "\n".join(_skipped(ran.report))
     if failure:
         Path(output).write_text(json.dumps({"failure": failure}))
         return 0

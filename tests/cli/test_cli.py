@@ -378,3 +378,19 @@ def test_readme_shows_what_happens(tmp_path: Path) -> None:
     (tmp_path / "spot.py").write_text(python)
     assert call("check", "spot.flow", cwd=tmp_path).stdout == checked
     assert call("run", "spot.flow", "--frames", "2", cwd=tmp_path).stdout.startswith(ran)
+
+
+def test_a_text_with_errors_has_no_verdicts_that_missing_parts_could_change(tmp_path: Path) -> None:
+    """What a part of a graph forbids, all of it forbids."""
+    (tmp_path / "t.py").write_text("def a(): return 1\ndef b(*x): pass\n")
+    (tmp_path / "bad.flow").write_text(
+        'task A { out x: int32 rate 2  out y: int32  python "t.py:a" }\n'
+        'task B { in x: int32  in y: int32  python "t.py:b" }\n'
+        "app Lost { a: A  p: Prep  b: B  p.x -> b.x  a.y -> b.y }\n"
+        "app Never { a: A  b: B  a.x -> b.x  a.y -> b.y }\n"
+    )
+    document = json.loads(said("check", str(tmp_path / "bad.flow"), "--json")[1])
+    assert not document["ok"]
+    lost = document["apps"]["Lost"]
+    assert [lost[v] for v in ("consistent", "deadlock_free", "schedulable")] == [None] * 3
+    assert lost["repetition"] == {} and document["apps"]["Never"]["consistent"] is False

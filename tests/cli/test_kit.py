@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -322,16 +323,20 @@ def test_a_service_takes_sizes_that_vary_and_answers_with_what_is_no_number(tmp_
             "inputs": {"x": {"type": kind, "dtype": "float32", "shape": [2, 4]}},
             "outputs": {"y": {"type": kind}, "n": {"type": "int32"}},
         }
-        status, said = asked(f"{url}/Roots?shape=2,2", x, raw)
-        assert (status, json.loads(said)) == (200, {"y": [[0, None], [2, None]], "n": 4})
-        for wrong in ("", "?shape=2,3", "?shape=4,1", "?shape=-2,-2", "?shape=x"):
+        for shape in ("?shape=2,2", ""):
+            status, said = asked(f"{url}/Roots{shape}", x, raw)
+            assert (status, json.loads(said)) == (200, {"y": [[0, None], [2, None]], "n": 4})
+        for size in (4, 12, 17, 40):
+            assert asked(f"{url}/Roots", bytes(size), raw)[0] == 400
+        for wrong in ("?shape=2,3", "?shape=4,1", "?shape=-2,-2", "?shape=x"):
             assert asked(f"{url}/Roots{wrong}", x, raw)[0] == 400
         assert asked(f"{url}/health") == (200, b"ok")
 
 
 def test_a_service_under_load_ends_without_losing_a_request(project: Path) -> None:
-    """The load test sends a bad request in ten; SIGTERM comes while others are under way."""
-    with served(project) as (url, process):
+    """The load test sends a bad request in ten, and the others as 3072 raw bytes, which are several
+    times as many in JSON; SIGTERM comes while others are under way."""
+    with served(project, MOST_BYTES="5000") as (url, process):
         load = [sys.executable, "load.py", f"{url}/Service", "--callers", "8", "--seconds", "1"]
         done = subprocess.run(
             load, cwd=project, capture_output=True, text=True, timeout=HANGS, check=False
@@ -353,3 +358,90 @@ def test_a_service_under_load_ends_without_losing_a_request(project: Path) -> No
             found = set(answers)
         assert found <= {(200, b"[9.0,0.0]"), "refused"}
         process.wait(HANGS)
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_the_request_in_the_readme_of_a_starter_is_answered(project: Path) -> None:
+    readme = (project / "README.md").read_text()
+    (line,) = [
+        block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "curl" in block
+    ]
+    with served(project) as (url, _):
+        line = line.replace("http://127.0.0.1:8000", url)
+        words = ["sh", "-c", line]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=True)
+    level, deviation = json.loads(done.stdout)
+    assert 100 < level < 150 and deviation > 0
+
+
+FAILS = """
+task Root { in x: float32   out y: float32   python "r.py:root" }
+app Roots { in x: float32   out y: float32   root: Root   x -> root -> y }
+"""
+
+
+def made(folder: Path, text: str, code: str) -> Path:
+    """The service of a text, built."""
+    (folder / "roots.flow").write_text(text)
+    (folder / "r.py").write_text(code)
+    assert new(str(folder), "--service")[0] == 0
+    flowc.build(folder / "roots.flow", folder / "build" / "roots", measure=False)
+    return folder
+
+
+def test_a_service_whose_program_has_failed_ends_its_process(tmp_path: Path) -> None:
+    """The request that it fails at gets an answer first; the status is not that of SIGTERM, which
+    means to systemd that nobody wants another one."""
+    code = "def root(x): return 1 / float(x)\n"
+    with served(made(tmp_path, FAILS, code)) as (url, process):
+        assert asked(f"{url}/Roots", b'{"x": 2}') == (200, b"0.5")
+        assert asked(f"{url}/Roots", b'{"x": 0}') == (503, b'{"error":"the program has ended"}')
+        assert process.wait(HANGS) == 1
+
+
+def half_sent(url: str) -> socket.socket:
+    """A connection to a service on which a request has begun whose body does not come."""
+    place = urllib.parse.urlsplit(url)
+    connection = socket.create_connection((place.hostname, place.port), timeout=HANGS)
+    connection.sendall(
+        f"POST {place.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1".encode()
+    )
+    return connection
+
+
+def counted(url: str, status: int) -> bool:
+    """Do the metrics of a service tell one request with that status, within the limit?"""
+    until = time.monotonic() + HANGS
+    while time.monotonic() < until:
+        if f'requests_total{{status="{status}"}} 1.0' in asked(f"{url}/metrics")[1].decode():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_service_counts_what_it_cannot_read(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with served(project) as (url, _):
+        assert asked(f"{url}/Service", b"[" * 100_000)[0] == 400
+        half_sent(f"{url}/Service").close()
+        assert counted(url, 400) and counted(url, 499)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_body_that_does_not_come_takes_no_place_for_ever(project: Path) -> None:
+    with served(project, MOST_REQUESTS="1", MOST_SECONDS="0.2") as (url, _):
+        with half_sent(f"{url}/Service") as connection:
+            told = b""
+            while piece := connection.recv(4096):  # no limit: the connection has one
+                told += piece
+        assert told.startswith(b"HTTP/1.1 408") and told.endswith(b'{"error":"no body in 0.2 s"}')
+        assert asked(f"{url}/ready") == (200, b"ready") and counted(url, 408)
+
+
+def test_a_service_with_a_task_that_hangs_ends_its_process(tmp_path: Path) -> None:
+    code = "import time\ndef root(x): time.sleep(3600)\n"
+    folder = made(tmp_path, FAILS, code)
+    with served(folder, MOST_SECONDS="0.2") as (url, process):
+        assert asked(f"{url}/Roots", b'{"x": 2}')[0] in (503, 504)
+        assert process.wait(HANGS / 4) == 1  # the usual watchdog would take 60 s

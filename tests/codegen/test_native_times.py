@@ -203,7 +203,14 @@ def stand_in(build: Path, report: dict[str, Any], events: Sequence[dict[str, Any
 def test_a_task_that_a_trace_has_lost_has_its_mean(tmp_path: Path) -> None:
     """Others have fired so often since then that their events have taken its place."""
     latency = {"mean": 0.5, "max": 0.75}
-    app = {"frames": 10, "fps": 100.0, "latency_ms": latency, "deadline_misses": 0, "paths": []}
+    app = {
+        "frames": 10,
+        "skipped": 0,
+        "fps": 100.0,
+        "latency_ms": latency,
+        "deadline_misses": 0,
+        "paths": [],
+    }
     tasks = {
         "A.often": {"firings": 10**6, "mean_us": 1.0},
         "A.rare": {"firings": 10, "mean_us": 2.5},
@@ -221,6 +228,12 @@ def test_a_task_that_a_trace_has_lost_has_its_mean(tmp_path: Path) -> None:
 def test_a_program_that_finishes_no_frame_is_named(tmp_path: Path) -> None:
     stand_in(tmp_path, {"apps": {"A": {"frames": 0}}, "tasks": {}})
     with pytest.raises(MeasurementFailed, match="no frame of A was finished"):
+        run_build(tmp_path, 0.1, strict=False, native=True)
+
+
+def test_a_program_that_skips_all_frames_has_no_times(tmp_path: Path) -> None:
+    stand_in(tmp_path, {"apps": {"A": {"frames": 3, "skipped": 3}}, "tasks": {}})
+    with pytest.raises(MeasurementFailed, match="all 3 frames of A were skipped"):
         run_build(tmp_path, 0.1, strict=False, native=True)
 
 

@@ -4,6 +4,7 @@ stored."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -269,3 +270,46 @@ def test_a_module_that_is_missing_is_to_be_installed(
         f" `{sys.executable} -m pip install {package}`;"
         " `flowc build --no-measure` builds without running anything"
     )
+
+
+# -- what gives no result --------------------------------------------------------------------------
+REFUSES = """
+task Decode { in x: uint8[4]   out y: uint8[4]   on error skip   python "d.py:decode" }
+app A { in x: uint8[4]   out y: uint8[4]   decode: Decode   x -> decode -> y }
+"""
+REFUSED = "app A, task A.decode failed at firing 0: ValueError: no picture"
+
+
+def test_an_app_that_skips_all_frames_has_no_times(write: Write) -> None:
+    flow = write(REFUSES, d_py="def decode(x): raise ValueError('no picture')\n")
+    with pytest.raises(Errors) as raised:
+        flowc.profile(flow, seconds=0.2)
+    (found,) = raised.value.diagnostics
+    assert found.code == "F606"
+    assert re.search(rf"all \d+ frames of A were skipped; {REFUSED}", found.message)
+    assert "random tokens" in str(found.help) and "--no-measure" in str(found.help)
+
+
+def test_a_test_of_an_app_that_skips_all_frames_fails(write: Write, tmp_path: Path) -> None:
+    flow = write(REFUSES, d_py="def decode(x): raise ValueError('no picture')\n")
+    tested = flowc.test(flow, tmp_path / "out", measure=False, frames=3, quiet=True)
+    told = {t.name: t.message for t in tested.tests if t.outcome != "passed"}
+    assert tested.status == 1 and list(told) == ["test_frames_are_complete_and_in_order"]
+    assert f"all 3 frames of A were skipped; {REFUSED}" in told.popitem()[1]
+    # one request of three is answered, which is enough to compare
+    flow.with_name("d.py").write_text(
+        "n = 0\ndef decode(x):\n    global n\n    n += 1\n"
+        "    if n % 3: raise ValueError('no picture')\n    return x\n"
+    )
+    assert flowc.test(flow, tmp_path / "out", measure=False, frames=6, quiet=True).status == 0
+
+
+def test_a_test_passes_in_which_no_token_reaches_the_end(write: Write, tmp_path: Path) -> None:
+    """Empty lists are no failures."""
+    flow = write(
+        'task Find { out y: int32 rate up to 4   python "f.py:find" }\n'
+        'task Show { in y: int32   python "f.py:show" }\n'
+        "app A { find: Find   show: Show   find -> show }\n",
+        f_py="def find(): return []\ndef show(y): pass\n",
+    )
+    assert flowc.test(flow, tmp_path / "out", measure=False, frames=3, quiet=True).status == 0

@@ -841,6 +841,17 @@ def test_requests_that_are_skipped_spoil_no_others(write: Write, tmp_path: Path)
     assert found == wanted
 
 
+@pytest.mark.parametrize("before", [0, 40])
+def test_the_firing_that_a_program_fails_at_is_counted(before: int, service: Path) -> None:
+    """Also where rounds are straight, as after some."""
+    with pytest.raises(RuntimeError, match="no luck with 77"), flowc.open(service) as running:
+        for _ in range(before):
+            running.ask(np.full((4, 3), 1, np.uint8)).result(timeout=HANGS)
+        running.ask(np.full((4, 3), 154, np.uint8)).result(timeout=HANGS)
+    counted = next(f for f in running.metrics() if f.name == "flowc_failed_firings")
+    assert {name: n for name, n in counted.samples if n} == {"Service.total": 1}
+
+
 def test_the_report_of_a_failed_program_says_so(service: Path) -> None:
     with pytest.raises(RuntimeError, match="no luck with 77"), flowc.open(service) as running:
         assert running.alive and running.report()["status"] == 0

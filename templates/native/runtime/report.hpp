@@ -134,7 +134,7 @@ inline std::string histogram(const Latencies &of)
 // -- the document --------------------------------------------------------------------------------
 inline double seconds_of(const App &app)
 {
-    return app.total() ? double(app.last_end - std::max<ns>(0, app.first_start)) / 1e9 : 0;
+    return app.last_end ? double(app.last_end - std::max<ns>(0, app.first_start)) / 1e9 : 0;
 }
 
 // Frames per second between the first and the last end; empty where there are too few.
