@@ -39,7 +39,7 @@ flowc unites eight published systems, A to H. This page has every table and figu
 that can be worked out on any machine: the paper's number beside flowc's. It is the output of
 
 ```sh
-python benchmarks/published.py --write docs/published.md   # all, some four minutes of CPU
+python benchmarks/published.py --write docs/published.md   # all, some five minutes of CPU
 python benchmarks/published.py --only A,D                  # parts of it
 ```
 
@@ -48,7 +48,8 @@ with flowc's implementation of it. *flowc* is what flowc does by default or find
 they differ, the text above the table says why: an error of the paper, a bound that is to hold where
 the paper's does not, another network, or other hardware. *Not here* stands where the number was
 measured on a board, or lies in a picture only. Searches get a number of evaluations, so that all of
-it is the same on every machine with the same versions of OR-Tools and numpy.
+it is the same on every machine with the same versions of OR-Tools, ONNX Runtime and numpy, except
+for dB of twins in 8 bits: CPUs round differently.
 """
 
 

@@ -38,10 +38,26 @@ def cells(page: str, title: str) -> list[list[str]]:
     return rows
 
 
-@pytest.mark.parametrize("letter", "ADFH")
+@pytest.mark.parametrize("letter", "DFH")
 def test_quick_parts_are_up_to_date(letter: str, published: ModuleType) -> None:
     known = published.sections_of(PAGE.read_text())
     assert published.section(letter) == known[letter], "run `python benchmarks/published.py`"
+
+
+def test_quick_tables_of_jedi_are_up_to_date(published: ModuleType) -> None:
+    jedi = importlib.import_module("published_systems.jedi")
+    found = "\n\n".join(table.markdown for table in jedi.quick_tables())
+    assert found in PAGE.read_text(), "run `python benchmarks/published.py --only A`"
+
+
+def test_a_network_of_jedi_on_twins(published: ModuleType) -> None:
+    """Streams, copies and a cut give what the network in one piece gives, and parts its scales."""
+    on_twins = importlib.import_module("published_systems.jedi_on_twins")
+    runs, ((_, _, scales, in_parts, not_joined, *_),) = on_twins.rows_of("Yolov2")
+    assert [row[-2:] for row in runs] == [("equal", "kept")] * 2
+    assert in_parts == f"{scales} of {scales}" and not_joined == "equal"
+    page = cells(PAGE.read_text(), "Table 3.5 on twins")
+    assert len(page) == 18 and all(row[2] == "same" and row[-1] == "kept" for row in page)
 
 
 def test_answers_that_the_papers_print() -> None:
