@@ -32,9 +32,15 @@ ITERATIONS = 12
 PATIENCE = 1.0
 
 
+def has_feedback(problem: Problem, app: Application) -> bool:
+    """Do tasks of an app wait for their own results? Of an app that has lost a `repeat` or `last`
+    in the problem, the rates do not balance, and nobody can tell."""
+    return app.name not in problem.resampled and bool(components(app))
+
+
 def cyclic(problem: Problem) -> tuple[Application, ...]:
     """The apps with feedback and no period."""
-    return tuple(a for a in problem.apps if a.period_ns is None and components(a))
+    return tuple(a for a in problem.apps if a.period_ns is None and has_feedback(problem, a))
 
 
 def is_executed(problem: Problem, app: Application) -> bool:

@@ -11,7 +11,6 @@ from itertools import chain, pairwise
 from math import inf
 from typing import Protocol, runtime_checkable
 
-from ...analysis.dataflow.order import components
 from ...model.application import Application, Channel, Port, Task
 from ...model.diagnostic import Errors
 from ...model.mapping import (
@@ -24,7 +23,7 @@ from ...model.mapping import (
 )
 from ...model.platform import Platform
 from ..events import Progress as Progress
-from .cycles import executed_ns
+from .cycles import executed_ns, has_feedback
 from .partition import Costs, Objective
 
 #: Cost of a token from another processor to its receiver (a wake-up), if it was not measured.
@@ -134,7 +133,8 @@ class Problem:
     runtime's overhead of each firing on a CPU, holding the interpreter. `engines` are those of
     networks on CPUs by task, where it is not ONNX Runtime; times are theirs, and `default` is the
     same problem with all of them on ONNX Runtime. `phases` has the times of a task's phases, where
-    they differ, as multiples of their mean.
+    they differ, as multiples of their mean. `resampled` are the apps with a `repeat` or `last`, in
+    whose place a problem has plain arrows.
     """
 
     apps: tuple[Application, ...]
@@ -150,6 +150,7 @@ class Problem:
     engines: MappingABC[str, OtherEngine] = field(default_factory=dict)
     default: Problem | None = None
     phases: MappingABC[str, tuple[Fraction, ...]] = field(default_factory=dict)
+    resampled: frozenset[str] = frozenset()
 
     @property
     def tasks(self) -> tuple[tuple[Application, Task], ...]:
@@ -329,7 +330,7 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
     machine_of = problem.platform.machine_of
     machines = {machine_of[p] for p in used}
     used |= {w.processor for w in problem.platform.wires if {w.source, w.destination} <= machines}
-    feedback = executed_ns(problem, placement, app) if components(app) else 0.0
+    feedback = executed_ns(problem, placement, app) if has_feedback(problem, app) else 0.0
     return max(interpreter_load(problem, placement), feedback, *(load[p] for p in used))
 
 
