@@ -118,11 +118,11 @@ def document(tasks: int, bars: int, lanes: int = 4) -> Document:
         tuple((n,) for n in names),
         {},
         (),
-        500,
-        0,
-        1000.0,
-        0,
-        0,
+        frames=500,
+        skipped=0,
+        fps=1000.0,
+        deadline_misses=0,
+        overruns=0,
     )
     path = PathRow(
         "App",

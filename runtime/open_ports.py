@@ -173,9 +173,10 @@ class Ends:
     @property
     def types(self) -> Dict[str, str]:
         """The type of a token of each end, `in` and `out`, in the words of the text."""
-        outlets: Dict[str, Any] = {name: task.inputs[0] for name, task in self._outlets.items()}
-        made = {name: port.one if self._most else port for name, port in outlets.items()}
-        ports = {**{name: self._port(name) for name in self._inlets}, **made}
+        ports: Dict[str, Any] = {name: self._port(name) for name in self._inlets}
+        for name, task in self._outlets.items():
+            port: Any = task.inputs[0]
+            ports[name] = port.one if self._most and port.count else port
         return {name: port.kind(0).replace("[]", "") for name, port in ports.items()}
 
     @property

@@ -197,6 +197,12 @@ def test_a_lone_request_waits_for_no_others_for_longer_than_it_says(
         assert service.ask(np.float32([1, 2, 5])).result(HANGS).tolist() == [2, 4, 10]
 
 
+def test_ends_have_the_types_of_one_request(plain: Callable[..., Any]) -> None:
+    with plain("batch up to 4 within 1 ms") as service:
+        types = service.app("Plain").types
+        assert types and set(types.values()) == {"float32[3]"}
+
+
 def test_a_full_batch_waits_for_no_time(plain: Callable[..., Any]) -> None:
     with plain("batch up to 4 within 1000 s") as service:
         asked = [service.ask(np.float32([n, 0, 0])) for n in range(8) if n != 3]
