@@ -425,9 +425,10 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     system = loaded.system if staged is None else staged.system
     times = times_of(system, loaded.platform) if loaded.platform is not None else None
     verdicts = {}
+    may_lack_parts = has_errors(d for d in loaded.diagnostics if d.code not in _OF_CODE)
     for app in system.apps:
         found, faults = check_app(app, None if times is None else times.app(app))
-        verdicts[app.name] = _of_a_part(found) if has_errors(loaded.diagnostics) else found
+        verdicts[app.name] = _of_a_part(found) if may_lack_parts else found
         diagnostics += _meaningful(faults, loaded)
     if loaded.unknown_platform is not None:
         diagnostics.append(loaded.unknown_platform)
@@ -452,6 +453,10 @@ def _staged(
     if has_errors(staged.diagnostics):
         return staged, staged.diagnostics
     return staged, (*staged.diagnostics, *warnings)
+
+
+#: Errors in the code of a task, which leave the graph as it is.
+_OF_CODE = frozenset(f"F{number}" for number in range(302, 311))
 
 
 def _of_a_part(verdicts: AppVerdicts) -> AppVerdicts:

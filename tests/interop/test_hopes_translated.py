@@ -9,6 +9,7 @@ from pathlib import Path
 
 import flowc
 import pytest
+from flowc.analysis.dataflow.repetition import repetition
 from flowc.cli import app as cli
 from flowc.interop.hopes import importer as hopes
 from flowc.interop.hopes.export.export_project import export_project
@@ -138,9 +139,10 @@ def firings(text: Path, names: dict[str, str]) -> dict[str, int]:
     assert {d.code for d in checked.diagnostics if d.severity == "error"} <= {"F301", "F601"}
     found = {}
     for app in checked.system.apps:
+        vector = repetition(app).vector
         for t in app.tasks:
             phases = max((len(p.rates) for p in (*t.inputs, *t.outputs)), default=1)
-            count = checked.verdicts[app.name].repetition[t.name]
+            count = vector[t.name]
             found[names.get(t.name, t.name.replace(".", "_"))] = count // phases
     return found
 
