@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+import flowc
 import numpy as np
 import onnx
 import onnxruntime
@@ -28,11 +31,12 @@ from published_systems import jedi_networks
 from published_systems.jedi_networks import SIDE
 from published_systems.rows import Table, numbers, same, table
 
-from builds import build, run
 from kim_examples import TABLE_3_2, TABLE_3_4, TABLE_3_5, Tuned
 
 #: More frames than any row has places for at once.
 FRAMES = 24
+#: Seconds for a run.
+LONGEST = 300
 #: Samples that ranges are taken from.
 SAMPLES = 4
 #: The code of the tasks that the import leaves abstract; the last one keeps every result.
@@ -188,8 +192,9 @@ def _results(text: str, folder: Path, stem: str) -> tuple[np.ndarray, Path]:
     flow = folder / f"{stem}.flow"
     flow.write_text(text)
     prepare(flow, platform="xavier")
-    built = build(flow, folder / stem, platform="xavier")
-    done = run(built, "--twin", "--frames", str(FRAMES), "--quiet")
+    built = flowc.build(flow, folder / stem, platform="xavier", measure=False).directory
+    command = [sys.executable, built / "main.py", "--twin", "--frames", str(FRAMES), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
     if done.returncode:
         raise SystemExit(f"{stem}: {done.stderr}")
     kept = folder / "results.npy"
