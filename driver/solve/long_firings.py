@@ -20,6 +20,8 @@ from .deadlines import Joint
 #: A worst case is named that is more than so many times the mean, and that share of a
 #: deadline.
 FAR, SHARE = 10, Fraction(1, 10)
+#: Why a measured worst case may be none.
+BUSY = "on a busy machine one firing may be long"
 
 
 def long_firings(valid: Valid, times: Times, joint: Joint) -> Iterator[Diagnostic]:
@@ -45,11 +47,11 @@ def long_firings(valid: Valid, times: Times, joint: Joint) -> Iterator[Diagnosti
             f" {float(time.mean_ns) / 1e6:.3g} ms"
         )
         if by_run < longest:
-            help_text = _measure_again(valid)
+            help_text = f"`flowc profile{valid.about}` measures it again: {BUSY}"
         elif by_run == samples[0]:
             help_text = "that was its first firing: what is done once belongs into `__init__`"
         else:
-            help_text = "`flowc map` runs it again: on a busy machine one firing may be long"
+            help_text = f"`flowc map{valid.about}` runs it again: {BUSY}"
         yield Diagnostic("F625", message, task.span, help=help_text, severity="warning")
 
 
@@ -76,9 +78,3 @@ def _least_limit(joint: Joint, verdict: MappingVerdict) -> Fraction:
         if each.due
     ]
     return min(limits, default=Fraction(0))
-
-
-def _measure_again(valid: Valid) -> str:
-    where = "" if valid.platform.name == valid.host.name else f" --platform {valid.platform.name}"
-    where += " --target native" if valid.platform.native else ""
-    return f"`flowc profile{where}` measures it again: on a busy machine one firing may be long"

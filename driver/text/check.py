@@ -79,6 +79,12 @@ class Valid:
     others: tuple[Valid, ...] = ()
 
     @property
+    def about(self) -> str:
+        """What a command of flowc needs to be about the same program; a space stands in front."""
+        where = "" if self.platform.name == self.host.name else f" --platform {self.platform.name}"
+        return where + (" --target native" if self.platform.native else "")
+
+    @property
     def parts(self) -> tuple[Valid, ...]:
         """The sets of apps that run at once: the states of a scenario, or all apps."""
         return (self,)

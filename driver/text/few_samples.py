@@ -28,12 +28,11 @@ def few_samples(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
             time = times.here(name)
             iterations_ns += 0 if time is None else time.mean_ns * firings
     message = f"the times of {listed(few, MOST_NAMED)} rest on fewer than {FEWEST} firings each"
-    where = "" if valid.platform.name == valid.host.name else f" --platform {valid.platform.name}"
     # the first firings are left out
     seconds = max(1, ceil((FEWEST + 2) * iterations_ns / 10**9))
     help_text = (
-        f"`flowc profile{where} --seconds {seconds}` measures more of them, if the stream is that"
-        " long"
+        f"`flowc profile{valid.about} --seconds {seconds}` measures more of them, if the stream is"
+        " that long"
     )
     return (Diagnostic("F624", message, None, help=help_text, severity="warning"),)
 

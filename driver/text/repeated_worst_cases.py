@@ -43,10 +43,8 @@ def _of_task(
         f" {float(time.longest_ns) / mean:.0f} times the mean and {firings} firings in a row took"
         f" {in_a_row / 1e6:.2f} ms at most"
     )
-    where = "" if valid.platform.name == valid.host.name else f" --platform {valid.platform.name}"
-    target = " --target native" if valid.platform.native else ""
     help_text = (
-        f"`flowc map{where}{target}` counts firings in a row; `flowc profile{where}{target}`"
+        f"`flowc map{valid.about}` counts firings in a row; `flowc profile{valid.about}`"
         " measures again: on a busy machine one firing may be long"
     )
     yield Diagnostic("F625", message, task.span, help=help_text, severity="warning")
