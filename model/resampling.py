@@ -31,6 +31,11 @@ def hosts(app: Application) -> dict[str, tuple[str, str]]:
     return ends
 
 
+def resampled(apps: Iterable[Application]) -> frozenset[str]:
+    """The names of the apps that have a `repeat` or `last`."""
+    return frozenset(a.name for a in apps if any(t.resampling is not None for t in a.tasks))
+
+
 def _end(name: str, way: dict[str, str]) -> str:
     while name in way:
         name = way[name]

@@ -33,7 +33,7 @@ from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ...model.platform import Platform
 from ...model.profile import Profile
-from ...model.resampling import hosts, with_resampling, without_resampling
+from ...model.resampling import resampled, with_resampling, without_resampling
 from ...model.system import System
 from ...model.times import Times, times_of
 from ...model.transfers import without_transfers
@@ -324,8 +324,7 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     pins = {name: p for name, p in pins.items() if p not in carriers}
     own_code = tuple(without_resampling(app) for app in apps)
     means = _means_by_kind(valid, times)
-    resampled = frozenset(app.name for app in apps if hosts(app))
-    problem = Problem(own_code, platform, valid.repetition, means, pins, resampled=resampled)
+    problem = Problem(own_code, platform, valid.repetition, means, pins, resampled=resampled(apps))
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu, which its other processors need"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])

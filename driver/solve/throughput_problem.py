@@ -16,7 +16,7 @@ from ...model.application import Application, Task
 from ...model.mapping import Placement
 from ...model.platform import Platform
 from ...model.profile import Profile, ProfileEntry
-from ...model.resampling import hosts, without_resampling
+from ...model.resampling import resampled, without_resampling
 from ...model.times import FiringTime, Times
 from ...model.transfers import without_transfers
 from ...networks.onnx.cuts import read_chain
@@ -56,7 +56,7 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
         transfer=transfer,
         engines=chosen_engines(valid.system),
         phases=_phases(times, apps),
-        resampled=frozenset(app.name for app in valid.system.apps if hosts(app)),
+        resampled=resampled(valid.system.apps),
     )
     if profile is not None:
         held = {e.subject: e.held for e in profile.entries if e.held is not None}
