@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
-from typing import Any
 
 from ..analysis.dataflow.chains import chain_ways
 from ..analysis.dataflow.repetition import repetition
@@ -154,8 +153,7 @@ def _join(
     type_ = port.type
     if type_ is None and reader_port is not None:
         type_ = reader_port.type
-    end_port = replace(end.outputs[0], type=type_, **_list_of(port))
-    app.tasks[end.name] = replace(end, outputs=(end_port,))
+    app.tasks[end.name] = replace(end, outputs=(_end_of(port, end.outputs[0], type_),))
     _write(apps[name], name, key, arrow, type_, end.link)
 
 
@@ -186,11 +184,11 @@ def _check_lists(arrow: LossyArrow, port: Port, reader_port: Port, context: Cont
         context.fault("F221", message, arrow.span, notes=notes, help=help_text)
 
 
-def _list_of(port: Port) -> dict[str, Any]:
-    """The fields of a port that reads or writes a list whole: over a mailbox it is one token."""
-    if not port.count:
-        return {}
-    return {"rates": port.rates, "stacked": True, "count": port.count}
+def _end_of(written: Port, end: Port, kind: TensorType | None) -> Port:
+    """The port at an end of a mailbox for what a port has written: a list is one token there."""
+    if not written.count:
+        return replace(end, type=kind)
+    return replace(end, type=kind, rates=written.rates, stacked=True, count=written.count)
 
 
 def _text(endpoint: s.Endpoint) -> str:
@@ -207,8 +205,8 @@ def _write(
 ) -> None:
     """Give the app a sink that writes the port's tokens to the link."""
     sink = app.free_name(f"{name}.to_{arrow.task.partition('.')[0]}")
-    port = Port("in", "in", kind, (1,), False, arrow.span)
-    port = replace(port, **_list_of(app.tasks[key[0]].port(key[1])))
+    written = app.tasks[key[0]].port(key[1])
+    port = _end_of(written, Port("in", "in", None, (1,), False, arrow.span), kind)
     link = replace(link, writes=True)
     end = Task(
         sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link
