@@ -127,9 +127,9 @@ def _begins_anew(task: Task | None) -> bool:
     return task is not None and task.on_error == "restart"
 
 
-def _later(message: str, span: Span | None) -> Diagnostic:
+def _later(message: str, span: Span | None, instead: str = "") -> Diagnostic:
     text = f"{message}: native programs have no such thing yet"
-    return Diagnostic("F661", text, span, help=_OTHERWISE)
+    return Diagnostic("F661", text, span, help=f"{instead}{_OTHERWISE}")
 
 
 def refused_places(deployment: Deployment, system: System) -> tuple[Diagnostic, ...]:
@@ -177,12 +177,11 @@ def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:
         )
         yield Diagnostic("F660", message, span, help=help_text)
     elif isinstance(code, TensorRTCode):
-        message = f"`{task.name}` runs in TensorRT: native programs have no such thing yet"
-        help_text = (
+        instead = (
             "place it on a CPU, or leave `tensorrt` out of the platform, whose GPU then has"
-            f" ONNX Runtime; or {_OTHERWISE}"
+            " ONNX Runtime; or "
         )
-        yield Diagnostic("F661", message, span, help=help_text)
+        yield _later(f"`{task.name}` runs in TensorRT", span, instead)
     elif not isinstance(code, _KINDS):
         yield _later(f"`{task.name}` runs as code of the kind `{code.kind}`", span)
     if isinstance(code, CudaCode | OnnxCudaCode) and task.on_error != "stop":
