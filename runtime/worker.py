@@ -263,10 +263,7 @@ class Worker(threading.Thread, Waiter):
             app.end_at(iteration)
             raise EndOfStream from None
         except BaseException as error:
-            if group > 1 and arrays is not None and task.app.requests and _goes_on(task, error):
-                results = self._each_request(task, firing, iteration, arrays)
-            else:
-                results = self.failed(error, task, firing, group, iteration)
+            results = self.failed(error, task, firing, group, iteration, arrays)
         finally:
             self._leave(task, firing)
         end = time.perf_counter_ns()
@@ -414,10 +411,19 @@ class Worker(threading.Thread, Waiter):
             self.of_run.recorder(task, firing, group, None, None)
 
     def failed(
-        self, error: BaseException, task: Task, firing: int, group: int, iteration: int
-    ) -> List[Hole]:
+        self,
+        error: BaseException,
+        task: Task,
+        firing: int,
+        group: int,
+        iteration: int,
+        arrays: Optional[List[Any]] = None,
+    ) -> Sequence[Any]:
         """A firing has raised: everything stops (Stopped), or the stream goes on without what it
-        would have made."""
+        would have made. Of several requests, with what they gave in `arrays`, each fires again by
+        itself."""
+        if arrays is not None and group > 1 and task.app.requests and _goes_on(task, error):
+            return self._each_request(task, firing, iteration, arrays)
         failure = self._failure(error, task, firing, group)
         return self.holes(task, firing, group, iteration, failure)
 
