@@ -94,8 +94,8 @@ def yolov2() -> Darknet:
     return d
 
 
-def yolov2tiny() -> Darknet:
-    """YOLOv2-tiny."""
+def _tiny() -> Darknet:
+    """What the tiny networks begin with."""
     d = Darknet()
     for channels in (16, 32, 64, 128, 256):
         d.conv(channels, 3)
@@ -103,6 +103,12 @@ def yolov2tiny() -> Darknet:
     d.conv(512, 3)
     d.pool(2, 1)
     d.conv(1024, 3)
+    return d
+
+
+def yolov2tiny() -> Darknet:
+    """YOLOv2-tiny."""
+    d = _tiny()
     d.conv(512, 3)
     d.head("region")
     return d
@@ -110,13 +116,7 @@ def yolov2tiny() -> Darknet:
 
 def yolov3tiny() -> Darknet:
     """YOLOv3-tiny."""
-    d = Darknet()
-    for channels in (16, 32, 64, 128, 256):
-        d.conv(channels, 3)
-        d.pool()
-    d.conv(512, 3)
-    d.pool(2, 1)
-    d.conv(1024, 3)
+    d = _tiny()
     d.convs(256, 512)
     d.head()
     d.route(-4)

@@ -311,20 +311,19 @@ def program(rng: random.Random, size: int) -> tuple[str, str]:
     return "\n".join([*text, f"app A {{\n    {joined}\n}}", PC + mapping]), "".join(code)
 
 
+def require_agreement(text: Path, build: Path) -> None:
+    """The program agrees with the sequential reference."""
+    tested = run_harness(
+        text, build, platform="pc", native=True, measure=False, frames=4, quiet=True
+    )
+    assert tested.status == 0, tested.tests
+
+
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_random_programs_agree_with_the_reference(write: Write, tmp_path: Path, seed: int) -> None:
     """What every firing reads and makes."""
     text, code = program(random.Random(seed), SIZES[seed % 2])
-    tested = run_harness(
-        write(text, t_c=code, k_cu=KERNELS),
-        tmp_path / "build",
-        platform="pc",
-        native=True,
-        measure=False,
-        frames=4,
-        quiet=True,
-    )
-    assert tested.status == 0, tested.tests
+    require_agreement(write(text, t_c=code, k_cu=KERNELS), tmp_path / "build")
 
 
 #: What lies between two frames goes on from one state to the other.
@@ -343,16 +342,7 @@ def test_random_programs_with_states_agree_with_the_reference(
     write: Write, tmp_path: Path, seed: int
 ) -> None:
     text, code = program(random.Random(f"states {seed}"), SIZES[1])
-    tested = run_harness(
-        write(text + STATES, t_c=code, k_cu=KERNELS),
-        tmp_path / "build",
-        platform="pc",
-        native=True,
-        measure=False,
-        frames=4,
-        quiet=True,
-    )
-    assert tested.status == 0, tested.tests
+    require_agreement(write(text + STATES, t_c=code, k_cu=KERNELS), tmp_path / "build")
 
 
 # -- how it fails ----------------------------------------------------------------------------------
