@@ -33,8 +33,8 @@ PATIENCE = 1.0
 
 
 def has_feedback(problem: Problem, app: Application) -> bool:
-    """Do tasks of an app wait for their own results? Of an app that has lost a `repeat` or `last`
-    in the problem, the rates do not balance, and nobody can tell."""
+    """Do tasks of an app wait for their own results? Not known of an app that has lost a `repeat`
+    or `last` in the problem, whose rates do not balance: it counts as one without feedback."""
     return app.name not in problem.resampled and bool(components(app))
 
 

@@ -106,7 +106,7 @@ def test_the_commands_of_a_kit_work(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kit", ["--kit", "--service"])
 def test_a_kit_installs_flowc_from_its_wheel(kit: str, tmp_path: Path) -> None:
-    """No package index has flowc: a name alone would be somebody else's package."""
+    """No package index has flowc: a name alone would be the package of another project."""
     assert new(str(tmp_path / "spot"), kit)[0] == 0
     docker = (tmp_path / "spot" / "Dockerfile").read_text()
     recipe = (tmp_path / "spot" / ".github" / "workflows" / "flowc.yml").read_text()
@@ -391,7 +391,7 @@ def made(folder: Path, text: str, code: str) -> Path:
 
 def test_a_service_whose_program_has_failed_ends_its_process(tmp_path: Path) -> None:
     """The request that it fails at gets an answer first; the status is not that of SIGTERM, which
-    means to systemd that nobody wants another one."""
+    tells systemd to start no other one."""
     code = "def root(x): return 1 / float(x)\n"
     with served(made(tmp_path, FAILS, code)) as (url, process):
         assert asked(f"{url}/Roots", b'{"x": 2}') == (200, b"0.5")
