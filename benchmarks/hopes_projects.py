@@ -7,7 +7,7 @@ project below the folder is imported and checked; the firings of its tasks are h
 that HOPES' own translator computes (hopes_counts.json: UEMTranslator of cap-lab/CodeGeneration,
 commit 23d492b; a `-` where it gives none). Those whose tasks all have code run for FRAMES frames.
 Each is imported once more in the form that the translator reads, which has to give the same text.
-The result is a table in Markdown, as it stands in docs/hopes.md.
+The result is a table in Markdown.
 """
 
 from __future__ import annotations
