@@ -35,7 +35,7 @@ RUN = {
     "program": 1,
     "robots": 3,
     "scenarios": 2,
-    "tasks": 5,
+    "tasks": 4,
 }
 
 
@@ -65,21 +65,6 @@ class VideoCapture:
 
     def release(self):
         assert self.frames == 3
-"""
-SOUNDDEVICE = """
-import numpy as np
-
-
-class InputStream:
-    def __init__(self, samplerate, blocksize, *, channels, dtype, callback):
-        self.shape, self.dtype, self.callback = (blocksize, channels), dtype, callback
-
-    def start(self):
-        for n in range(3):
-            self.callback(np.full(self.shape, n, self.dtype), self.shape[0], None, "")
-
-    def close(self):
-        pass
 """
 #: A text around the `post` of a network whose outputs have as many rows as the data want.
 FIND = """
@@ -290,10 +275,6 @@ def test_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert frames.startswith(run("look.flow", capfd, fails="the camera is gone"))
     other = ("--set", "Look.camera.device=2")
     assert run("look.flow", capfd, *other, fails="no camera answers at 2") == ""
-    (tmp_path / "sounddevice.py").write_text(SOUNDDEVICE)
-    assert run("listen.flow", capfd, "--frames", "3") == "".join(
-        f"(160,) {n}.0\n" for n in range(3)
-    )
     nodes = [("NonZero", ["x"], ["found"]), ("Transpose", ["found"], ["places"])]
     store_network("find.onnx", nodes, ("x", [2, 3]), ("places", ["found", 2]), TensorProto.INT64)
     Path("find.flow").write_text(FIND)
