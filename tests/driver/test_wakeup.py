@@ -116,3 +116,38 @@ def test_the_word_is_a_name_elsewhere(write: Write) -> None:
         "app A { wakeup: s   t: t   wakeup.wakeup -> t.wakeup }   platform b { cpu core }"
     )
     assert flowc.check(path, platform="b").ok
+
+
+def test_states_count_it_and_so_do_changes_between_them(write: Write) -> None:
+    path = write(
+        "task s { out o: int8   wcet 1 ms }   task w { in i: int8   wcet 2 ms }"
+        "app A { period 10 ms   s: s   w: w   s -> w }   app B { period 10 ms   s: s }"
+        "scenario Two { event turn   initial state one { run A }   state two { run B }"
+        "    one -> two on turn   two -> one on turn }"
+        "platform b { cpu core scheduler fixed_priority wakeup 80 us }"
+        "mapping on b { A.s -> core   A.w -> core   B.s -> core }"
+    )
+    mapping = flowc.map(path, platform="b", budget=1, measure=False).mapping
+    responses = {g.app: g.response_ns for state in mapping.states for g in state.groups}
+    assert responses == {"A": 3_080 * US, "B": 1_080 * US}
+    (change,) = (c for c in mapping.transitions if c.source == "one")
+    assert change.delay_ns == (3_080 + 1_080) * US
+
+
+def test_an_age_counts_it_where_it_makes_a_difference(write: Write) -> None:
+    """`B.w` looks at what `A.s` made a period before: that was there in time, late as it is."""
+    text = (
+        "task s { out o: int8   wcet 1 ms }   task w { in i: int8   wcet 2 ms }"
+        "app A { period 10 ms   s: s }"
+        "app B { period 10 ms   A.s -> latest wcet 1 us -> w   w: w"
+        "    deadline 60 ms from A.s to w }"
+        "platform b { cpu core[2] scheduler fixed_priority WAKEUP }"
+        "mapping on b { A.s -> core[0]   B.w -> core[1] }"
+    )
+    ages = []
+    for wakeup in ("", "wakeup 80 us"):
+        path = write(text.replace("WAKEUP", wakeup))
+        mapping = flowc.map(path, platform="b", budget=1, measure=False).mapping
+        ages += [p.latency_ns for g in mapping.groups for p in g.paths if p.kind == "age"]
+    on_time, late = ages
+    assert on_time is not None and late is not None and late - on_time == 80 * US
