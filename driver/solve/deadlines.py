@@ -269,7 +269,7 @@ def program(
     seconds = _seconds_to_run(mapped)
     request.say(f"running it at its own pace for {seconds:.0f} s")
     seen = run_deployed(mapped, deployed, seconds, report=request.report)
-    followers = {follower.name for follower in joint.problem.followers}
+    followers = {follower.name for follower in joint.problem.roaming}
     for name, samples in seen.samples.items():
         # A declared WCET of a firing stands: `_exceeding`. That `repeat` and `last` take no time is
         # only an assumption.

@@ -157,7 +157,10 @@ class _Program:
             ]
             if not follower.repeat:
                 near.reverse()
-            self.tasks[follower.name] = Fired(_cpu_beside(problem, near), (0,), follower.firings)
+            place = _cpu_beside(problem, near)
+            self.tasks[follower.name] = Fired(place, (0,), follower.firings)
+            if follower.task is not None:
+                self.tasks[follower.name] = _fired_item(follower.task, place, "cpu")
 
     def _end(self, name: str, last: bool = False) -> Fired:
         """The task of that name, or the first or the last stage of the network of that name."""
