@@ -44,6 +44,9 @@ def joint_table(joint: Joint) -> str:
         )
     if joint.seen is not None:
         tables.append("utilizations above are worst cases, with the longest firings of the run")
+    shared = "\n".join(_shared(joint))
+    if shared:
+        tables.append(shared)
     tables.append(_search(joint) + "\n" + _optimality(joint, verdict))
     if joint.doubt:
         tables.append(
@@ -122,6 +125,17 @@ def _verdict(group: GroupBound) -> str:
     in_time = due is None or (response is not None and response <= due)
     late = dict.fromkeys(p.kind for p in group.paths if p.deadline_ns is not None and not p.met)
     return f"{' and '.join(late)} too late" if in_time and late else "too late"
+
+
+def _shared(joint: Joint) -> Iterator[str]:
+    """The apps that arrows join, which shall not wait for each other, and that share CPUs."""
+    from ..search.deadline.problem import in_common
+
+    if joint.outcome.assignment is None:
+        return
+    for pair, cpus in in_common(joint.problem, joint.outcome.assignment).items():
+        apps = " and ".join(f"`{name}`" for name in pair)
+        yield f"{apps} share {_some(cpus)}: where a task of one hangs, the other may stop"
 
 
 def _background(joint: Joint) -> str:
@@ -222,7 +236,13 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
     if not verdict.feasible:
         return f"{said}: {_nothing_found(joint)}{_what_counts(joint)}"
     if outcome.spared is not None:
-        other = f"{float(outcome.spared):.4%} on more of them (`--objective utilization`)"
+        balanced = f"{float(outcome.spared):.4%}"
+        if outcome.apart:
+            return (
+                f"{said} with CPUs of their own for apps that arrows join, and {balanced} without"
+                " (`--objective utilization`)"
+            )
+        other = f"{balanced} on more of them (`--objective utilization`)"
         return f"{said} on the fewest processors that leave slack, and {other}"
     candidates = " of these candidates" if joint.problem.networks else ""
     if outcome.cores is not None:

@@ -70,6 +70,7 @@ ITEMS = {
     ),
     "PLATFORM": (
         "scheduler",
+        "wakeup",
         "frequencies",
         "idle",
         "busy",

@@ -389,6 +389,9 @@ class TreeBuilder:
     def scheduler(self, span: Span, name: Token) -> s.PoolOption:
         return self._option("scheduler", span, (), name)
 
+    def wakeup(self, span: Span, amount: s.Expr, unit: Token) -> s.PoolOption:
+        return self._option("wakeup", span, (amount,), unit)
+
     def frequencies(self, span: Span, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
         return self._option("frequencies", span, values, unit)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, pairwise
+from math import ceil
 
 from ..model.application import Application, all_tasks
 from ..model.diagnostic import did_you_mean, has_errors, listed, one_of
@@ -242,6 +243,9 @@ def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: E
     match option.key:
         case "scheduler":
             return replace(pool, scheduler=_scheduler(word, context) or pool.scheduler)
+        case "wakeup":
+            latency = _wakeup(option, pool.kind, context, evaluate)
+            return replace(pool, wakeup_ns=latency)
         case "frequencies":
             rates = _quantities(option, "frequency", "a frequency", evaluate)
             return replace(pool, frequencies_hz=rates)
@@ -280,6 +284,16 @@ def _scheduler(word: s.Word, context: Context) -> Scheduler | None:
     help_text = did_you_mean(word.text, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
     context.fault("F105", f"`{word.text}` is no scheduler", word.span, help=help_text)
     return None
+
+
+def _wakeup(option: s.PoolOption, kind: str, context: Context, evaluate: Evaluator) -> int:
+    """A wake-up latency in ns, rounded up."""
+    if kind != "cpu":
+        help_text = "write it behind `cpu`: the threads that wait for others run there"
+        context.fault("F105", f"a {kind} has no `wakeup`", option.span, help=help_text)
+        return 0
+    latency = evaluate.quantity(option.values[0], option.word, "time", "a wake-up latency", {})
+    return ceil(latency or 0)
 
 
 def _in_total(word: s.Word, context: Context) -> bool:

@@ -34,7 +34,8 @@ class Pool:
     the compute capability of a GPU, `engine` the library that runs networks on an NPU. The pool is
     one clock domain: at each of its rates (or its fixed one) every processor takes `idle_w` watts,
     and `busy_w` more while it is busy; () = unknown. With several machines, `machine` is the
-    pool's, for a link the sender.
+    pool's, for a link the sender. `wakeup_ns` is how late a thread that slept goes on at most, once
+    it has what it slept for; of CPUs only.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Pool:
     busy_w: tuple[Fraction, ...] = ()
     machine: str = ""
     engine: str = ""
+    wakeup_ns: int = 0
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -140,6 +142,16 @@ class Platform:
             if processor in pool.processors:
                 return pool
         raise KeyError(processor)
+
+    def wakeup_ns(self, pool: Pool) -> int:
+        """How late a worker of these processors goes on at most after it has slept. Workers of
+        others than CPUs are threads on some CPU of their machine, of a link on one of both."""
+        if pool.kind == "cpu":
+            return pool.wakeup_ns
+        machines = {pool.machine}
+        machines.update(w.destination for w in self.wires if w.processor == pool.name)
+        cpus = (p for p in self.pools if p.kind == "cpu" and p.machine in machines)
+        return max((cpu.wakeup_ns for cpu in cpus), default=0)
 
     @property
     def processors(self) -> tuple[str, ...]:

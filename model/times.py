@@ -100,6 +100,8 @@ class AppTimes:
     `least_ns` is the time on the fastest kind, a lower bound over all mappings. `guessed` are the
     tasks without a known time: 1 ns. `source` is the weakest origin among them; `measured` are the
     tasks whose time comes from a profile, `timeless` are `repeat` and `last` on arrows.
+    `wakeup_ns` is how late a thread goes on at most after it has slept: on the best CPUs, and on
+    any.
     """
 
     ns: dict[str, tuple[Fraction, ...]]
@@ -108,6 +110,7 @@ class AppTimes:
     guessed: tuple[str, ...] = ()
     least_ns: dict[str, tuple[Fraction, ...]] = field(default_factory=dict)
     timeless: tuple[str, ...] = ()
+    wakeup_ns: tuple[int, int] = (0, 0)
 
     @property
     def unknown(self) -> bool:
@@ -122,7 +125,7 @@ class Times:
     `at` is the kind where a task is pinned, `placed` the one where a mapping puts it.
     `reference_ns` is the mean time of a task's reference on a CPU, if nothing else is known of the
     task: a rough substitute. `elsewhere` has times of tasks that no processor of this platform can
-    run, or is known to: analyses use them, mappings do not.
+    run, or is known to: analyses use them, mappings do not. `wakeup_ns` is as in AppTimes.
     """
 
     of: Mapping[str, Mapping[str, FiringTime]]
@@ -130,6 +133,7 @@ class Times:
     reference_ns: Mapping[str, float] = field(default_factory=dict)
     placed: Mapping[str, str] = field(default_factory=dict)
     elsewhere: Mapping[str, FiringTime] = field(default_factory=dict)
+    wakeup_ns: tuple[int, int] = (0, 0)
 
     def on_mapping(self, placements: tuple[Placement, ...], platform: Platform) -> Times:
         """The same with the placements of a mapping."""
@@ -161,7 +165,8 @@ class Times:
 
     def app(self, app: Application) -> AppTimes:
         """Worst-case times of an app."""
-        return _app_times(app, {t.name: (self.here(t.name), self.least(t.name)) for t in app.tasks})
+        times = {t.name: (self.here(t.name), self.least(t.name)) for t in app.tasks}
+        return replace(_app_times(app, times), wakeup_ns=self.wakeup_ns)
 
     def app_means(self, app: Application) -> AppTimes:
         """Mean times of an app, in the same form: the least is on the kind with the shortest
@@ -239,7 +244,9 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
         for name, entries in measured.items()
         if "cpu" in entries and times.get(name) == {}
     }
-    return Times(times, at, references, elsewhere=elsewhere)
+    latencies = [pool.wakeup_ns for pool in platform.pools if pool.kind == "cpu"]
+    wakeup_ns = min(latencies, default=0), max(latencies, default=0)
+    return Times(times, at, references, elsewhere=elsewhere, wakeup_ns=wakeup_ns)
 
 
 def _kinds_of(pins: Mapping[str, Pin], platform: Platform) -> dict[str, str]:

@@ -41,6 +41,7 @@ def identity(system: System, platform: Platform) -> dict[str, str]:
     shares = [(a.name, a.share) for a in system.apps if a.share is not None]
     shape += [(name, share.part, share.period_ns) for name, share in shares]
     shape += _tolerances(system)
+    shape += [(p.name, p.wakeup_ns) for p in platform.pools if p.wakeup_ns]
     others: list[System] = []
     about: tuple[object, ...] = (pins, shape, platform.processors)
     if system.scenario is not None:

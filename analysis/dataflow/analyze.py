@@ -269,7 +269,8 @@ def _answers(asked: _Questions) -> Iterator[Analysis]:
     timed = app.period_ns is not None and not times.unknown
     period = _kept(app.period_ns if timed else answer.period, answer.period)
     wanted = paths(app, verdicts.repetition)
-    answer = _with_latency(answer, graph, free, period, wanted, timed, seconds)
+    late_by = times.wakeup_ns[0] if timed else 0
+    answer = _with_latency(answer, graph, free, period, wanted, timed, seconds, late_by)
     if not timed and answer.paths:
         answer = _unpaced(answer, app, times)
     yield answer
@@ -333,16 +334,17 @@ def _with_latency(
     wanted: Sequence[DependencePath],
     spaced: bool,
     seconds: float,
+    late_by: int,
 ) -> Analysis:
     """Without a period there is none: that of the graph is not known, or the one asked for is too
-    short."""
+    short. On any mapping a thread knows of a release so many ns late."""
     if period is None:
         return answer.and_answer("latency", answer.cut.get("period"))
 
     def spent(graph: Graph) -> tuple[str, Fraction, list[Fraction | None]]:
         worst = latency(graph, period * graph.per_ns, spaced=spaced, paths=wanted, seconds=seconds)
-        taken = [_ns(graph, path) for path in worst.paths]
-        return graph.names[worst.sink], graph.ns(worst.longest), taken
+        taken = [None if path is None else graph.ns(path) + late_by for path in worst.paths]
+        return graph.names[worst.sink], graph.ns(worst.longest) + late_by, taken
 
     try:
         sink, longest, taken = spent(graph)

@@ -325,13 +325,14 @@ def _schedulable(
     work = _all_work(balance, times)
     total = sum(work.values(), Fraction(0))
     sources = [least.names[t] for t in sources_and_sinks(least)[0]]
+    least_late, late_by = (0, 0) if known is None else known.wakeup_ns
     one_is_enough = total <= period and _in_time(
-        app, balance, period, _one_after_the_other(app, balance, period, times, sources)
+        app, balance, period, _one_after_the_other(app, balance, period, times, sources, late_by)
     )
     if not one_is_enough:
         free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
         apart = any(balance.vector[name] > 1 for name in sources)
-        late = _impossible(app, balance, period, free, timed=bool(work), apart=apart)
+        late = _impossible(app, balance, period, free, least_late, timed=bool(work), apart=apart)
         if late:
             return Verdict(False, late[0].message), late
     untimed = [task for task in app.tasks if task.name not in work]
@@ -425,11 +426,12 @@ def _impossible(
     balance: Repetition,
     period: Fraction,
     graph: Graph,
+    late_by: int,
     *,
     timed: bool,
     apart: bool,
 ) -> tuple[Diagnostic, ...]:
-    """Why no mapping keeps the period or the deadlines.
+    """Why no mapping keeps the period or the deadlines, if threads wake up so late.
 
     It takes times, or releases of a source that lie apart, or the deadline of a path.
     """
@@ -438,7 +440,7 @@ def _impossible(
         if slow is not None:
             return (slow,)
     if timed or apart or app.paths:
-        return _too_late(app, balance, period, graph)
+        return _too_late(app, balance, period, graph, late_by)
     return ()
 
 
@@ -473,9 +475,10 @@ def _one_after_the_other(
     period: Fraction,
     times: Mapping[str, tuple[Fraction, ...]],
     sources: Collection[str],
+    late_by: int,
 ) -> dict[str, list[Fraction]]:
     """When one processor that does all work ends each firing at the latest, from the release of the
-    iteration.
+    iteration. Its thread knows of a release so many ns late.
 
     It fires whatever has its data first, and its work fits into a period. Where firings are not
     looked at one by one, all work comes with the last release: the iteration before is done by
@@ -490,9 +493,9 @@ def _one_after_the_other(
     if many or grouped or plain or phased:
         releases = [period * (vector[name] - 1) / vector[name] for name in sources]
         work = [_work(ns) * vector[name] for name, ns in times.items() if ns]
-        end = max(releases, default=Fraction(0)) + sum(work, Fraction(0))
+        end = max(releases, default=Fraction(0)) + late_by + sum(work, Fraction(0))
         return {t.name: [end] * (1 if many else vector[t.name]) for t in app.tasks}
-    return _firing_by_firing(app, vector, period, times, sources)
+    return _firing_by_firing(app, vector, period, times, sources, late_by)
 
 
 def _firing_by_firing(
@@ -501,19 +504,20 @@ def _firing_by_firing(
     period: Fraction,
     times: Mapping[str, tuple[Fraction, ...]],
     sources: Collection[str],
+    late_by: int,
 ) -> dict[str, list[Fraction]]:
     """When each firing ends at the latest, if all of a task take the same time."""
     from .order import iteration_order
 
     order = iteration_order(app, vector, due=arrivals(app, vector)).firings
     ends: dict[str, list[Fraction]] = {t.name: [Fraction(0)] * vector[t.name] for t in app.tasks}
-    now = Fraction(0)
+    now = Fraction(late_by)
     for _ in range(2):
         # the second time it begins with what is left of the iteration before, and so on for ever
         fired = dict.fromkeys(vector, 0)
         for name, count in order:
             for k in range(fired[name], fired[name] + count):
-                released = period * k / vector[name] if name in sources else now
+                released = period * k / vector[name] + late_by if name in sources else now
                 now = max(now, released) + (times[name][0] if times[name] else 0)
                 ends[name][k] = max(now, ends[name][k])
             fired[name] += count
@@ -538,7 +542,7 @@ def _in_time(
 
 
 def _too_late(
-    app: Application, balance: Repetition, period: Fraction, graph: Graph
+    app: Application, balance: Repetition, period: Fraction, graph: Graph, late_by: int
 ) -> tuple[Diagnostic, ...]:
     """Deadlines that no mapping keeps: what leads from a release to the end of a sink or a path
     takes longer.
@@ -550,10 +554,10 @@ def _too_late(
         )
     except Unfinished:
         return ()
-    late = _iteration_too_late(app, graph.names[worst.sink], graph.ns(worst.longest))
+    late = _iteration_too_late(app, graph.names[worst.sink], graph.ns(worst.longest) + late_by)
     for path, longest in zip(wanted, worst.paths, strict=True):
         if longest is not None:
-            late += _path_too_late(app, path, graph.ns(longest))
+            late += _path_too_late(app, path, graph.ns(longest) + late_by)
     return tuple(late)
 
 

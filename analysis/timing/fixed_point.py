@@ -76,14 +76,15 @@ class FixedPoint(ABC):
         return cluster not in self.reasons and not self._hopeless(cluster)
 
     def arrival(self, j: int, cluster: Cluster) -> int:
-        """Latest time at which a job has what it waits for from outside."""
+        """Latest time at which a job has what it waits for from outside, and its worker is
+        awake."""
         job = self.net.jobs[j]
         ends = [
             w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits
         ]
         if job.released is not None:
             ends.append(job.released)
-        return max(ends, default=job.begin)
+        return max(ends, default=job.begin) + job.wakeup
 
     # -- the iteration -----------------------------------------------------------------------------
     def solve(self) -> None:

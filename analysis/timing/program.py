@@ -19,7 +19,7 @@ from ...model.deployment import (
     DeployedWorker,
     Deployment,
 )
-from ...model.platform import Platform
+from ...model.platform import Platform, Pool
 from ...model.workload import WorkloadCurve
 from .system import (
     Refused,
@@ -70,9 +70,7 @@ def timed_program(
     for worker in deployment.processors:
         home.update((entry.task, worker.processor) for entry in worker.order)
         pool = platform.pool_of(worker.processor)
-        processors[worker.processor] = TimedProcessor(
-            worker.processor, SCHEDULER[pool.scheduler], pool.name, pool.kind
-        )
+        processors[worker.processor] = timed_processor(worker.processor, pool, platform)
     app_of: dict[str, str] = {}
     for app in deployment.apps:
         app_of.update((task.name, app.name) for task in app.tasks)
@@ -87,6 +85,12 @@ def timed_program(
             if not w.paced
         ),
     )
+
+
+def timed_processor(name: str, pool: Pool, platform: Platform) -> TimedProcessor:
+    """A processor of a pool as the analysis has it."""
+    scheduler = SCHEDULER[pool.scheduler]
+    return TimedProcessor(name, scheduler, pool.name, pool.kind, platform.wakeup_ns(pool))
 
 
 def _background(

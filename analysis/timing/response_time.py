@@ -39,6 +39,7 @@ from .stream_story import StreamStory
 from .system import TimedChain, TimedSystem
 from .terms import Bounds, GroupResponse, PathResponse, TaskBound, WorstCases
 from .unfolding import unfold, unfold_hyperperiod
+from .wakeup import with_late_ends
 from .window_story import WindowStory
 
 #: Makes the story of a cluster by number.
@@ -53,7 +54,7 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
     values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
     names = [group.name for group in system.groups]
-    system = without_background(system)
+    system = with_late_ends(without_background(system))
     by_windows = _by_windows(system, patience)
     if by_windows is not None and patience is not None and not _late(system, by_windows):
         return _of(names, by_windows)
@@ -69,7 +70,7 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     Refused.
     """
     names = [group.name for group in system.groups]
-    system = without_background(system)
+    system = with_late_ends(without_background(system))
     patience = Fraction(1)
     by_windows = _by_windows(system, patience)
     late: Collection[int] = range(len(system.groups))
@@ -168,7 +169,7 @@ def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 def bounds(system: TimedSystem) -> Bounds:
     """All bounds, taken apart: the least of both analyses. Raises Refused."""
     names = [group.name for group in system.groups]
-    system = without_background(system)
+    system = with_late_ends(without_background(system))
     streams = StreamSolver(unfold(system))
     streams.solve()
     by_streams = _told(streams, lambda number: StreamStory(streams, number))

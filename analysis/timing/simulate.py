@@ -41,7 +41,8 @@ class Choices:
     """What the bounds leave open, for one execution.
 
     `offsets` are for groups that have none of their own; of groups that share static orders they
-    have to be equal. `execution`: all worst, all best, anything between, or each one of both.
+    have to be equal. `execution`: all worst, all best, anything between, or each one of both; so
+    are threads late that wake up.
     `lateness` of releases: none, random up to the jitter, or all of it at the first one, which the
     next ones follow as soon as they can. Among equals the one that came first runs, or a random one
     when `shuffle`; a group `against` which all is decided goes last. `times` has the execution
@@ -177,12 +178,16 @@ class _Group:
 
 
 class _Worker:
-    """A thread: where it is in its sequence, and what it is about to do or doing."""
+    """A thread: where it is in its sequence, and what it is about to do or doing. It wakes up late
+    by `latency` at most."""
 
     __slots__ = (
         "activated",
+        "asleep",
+        "awake",
         "came",
         "iteration",
+        "latency",
         "parts",
         "place",
         "places",
@@ -193,8 +198,12 @@ class _Worker:
         "when",
     )
 
-    def __init__(self, places: list[tuple[RoundFiring, _Task, int]], rank: int) -> None:
-        self.places, self.rank = places, rank
+    def __init__(
+        self, places: list[tuple[RoundFiring, _Task, int]], rank: int, latency: int
+    ) -> None:
+        self.places, self.rank, self.latency = places, rank, latency
+        self.asleep = True
+        self.awake: Time = 0
         self.place = self.round = 0
         self.waiting = True
         self.task = places[0][1]
@@ -289,7 +298,7 @@ class _Simulation:
             places.append((place, task, rounds.get(place.group, 1)))
         fixed = self.system.processors[p].scheduler == "fixed_priority"
         rank = places[0][1].group.group.priority if fixed else 0
-        self.workers[p].append(_Worker(places, rank))
+        self.workers[p].append(_Worker(places, rank, self.system.processors[p].wakeup))
 
     def _drags(self, p: int) -> list[tuple[Fraction, list[int]]]:
         """Each slowdown of a processor: its factor, and the processors that cause it."""
@@ -397,14 +406,13 @@ class _Simulation:
             return False
         task, iteration = next_one
         k = task.fired % task.task.firings
-        when: Time | None = None
-        if task.source:
-            when = task.release(iteration, k)
-            if when > self.now:
-                return False
-        if not task.can_fire(k):
+        released = task.release(iteration, k) if task.source else None
+        if (released is not None and released > self.now) or not task.can_fire(k):
+            w.asleep = True
             return False
-        when = task.take(k, when)
+        if not self._is_awake(w):
+            return False
+        when = task.take(k, released)
         task.fired += 1
         task.group.begun = max(task.group.begun, iteration)
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
@@ -417,6 +425,15 @@ class _Simulation:
         if w.when != self.now:
             self._queue(w)
         return True
+
+    def _is_awake(self, w: _Worker) -> bool:
+        """Does a worker go on that has all it waited for? It is woken now, or was before."""
+        if w.asleep:
+            w.asleep = False
+            w.awake = self.now + (self._time(0, w.latency) if w.latency else 0)
+        if w.awake > self.now:
+            heapq.heappush(self.wakeups, w.awake)
+        return w.awake <= self.now
 
     def _next_firing(self, w: _Worker) -> tuple[_Task, int] | None:
         """The task that the worker fires next, and the iteration; None after the last one."""

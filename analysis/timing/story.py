@@ -120,12 +120,18 @@ class Story(ABC):
     def cause(self, first: int, start: int) -> JobWait | None:
         """What the first job of a window waited for last; None for a release."""
         job = self.net.jobs[first]
+        start -= job.wakeup
         if start == job.released:
             return None
         for w in job.waits:
             if start == w.latest(self.ends[w.job], self.cluster.round, self.jitter, job.begin):
                 return w
         return None
+
+    def wakeup(self, first: int) -> tuple[Term, ...]:
+        """The time until the worker of the first job of a window is awake, if there is any."""
+        late = self.net.jobs[first].wakeup
+        return (self.term("wakeup", self.name(first), 1, late),) if late else ()
 
     def earliest(self, job: Job) -> int | None:
         """The earliest arrival of all that a job waits for; None for a firing of some phase that

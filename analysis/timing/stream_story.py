@@ -52,7 +52,8 @@ class StreamStory(Story):
             note = self.worst[here]
             if not whole:
                 whole = note.end > self.ends[here]
-                terms[:0] = self._shares(here) if whole else self._terms(here, note)
+                began = self.wakeup(note.first)
+                terms[:0] = self._shares(here) if whole else (*began, *self._terms(here, note))
             cause = self.cause(note.first, note.start)
         return WindowPath(tuple(reversed(names)), filled(terms, length, names[-1]))
 
@@ -99,7 +100,7 @@ class StreamStory(Story):
             if direct and (note.rounds or net.jobs[note.first].place <= max(inside)):
                 time = self.solution.stretch(rest, self.rivals[job.worker]).window
             elif note.first == j and job.arrives is not None and (alone or not note.rounds):
-                time = note.window - self._apart(job, note)
+                time = job.wakeup + note.window - self._apart(job, note)
             else:
                 time = note.end - earliest
             longest = max(longest, time)

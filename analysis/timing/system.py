@@ -16,6 +16,9 @@ per processor for all groups (two where sources are kept apart). A processor ser
   one in the queue;
 - `static_order`: one worker has the processor to itself; several of them share it in any order.
 
+A worker that waits sleeps, and goes on late by what its processor says; the processor serves others
+meanwhile (wakeup.py).
+
 Times are ns, as integers or fractions.
 """
 
@@ -196,12 +199,22 @@ class TimedGroup:
 
 @dataclass(frozen=True, slots=True)
 class TimedProcessor:
-    """One processor; contention speaks of it by the name of its `pool` or by its `kind`."""
+    """One processor; contention speaks of it by the name of its `pool` or by its `kind`.
+
+    A worker that has slept goes on up to `wakeup` ns after the last of what it slept for.
+    """
 
     name: str
     scheduler: Scheduler
     pool: str = ""
     kind: str = ""
+    wakeup: int = 0
+
+    @property
+    def late_end(self) -> int:
+        """How long after the end of a firing its worker knows of it at most: where work goes on
+        without the worker, that sleeps meanwhile."""
+        return 0 if self.kind in ("", "cpu") else self.wakeup
 
     def is_of(self, word: str) -> bool:
         """Does this word of a contention mean it?"""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from .system import TimedPath
 
-Kind = Literal["own", "earlier", "release", "higher", "equal", "queue", "contention"]
+Kind = Literal["own", "earlier", "release", "wakeup", "higher", "equal", "queue", "contention"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Term:
     `own` is the firing itself, `earlier` are firings of the same worker just before it, `release`
     is the time until a later firing of a source is released, or by which releases are late (less
     than 0: what the others are made of began before the release that counts),
+    `wakeup` is the time until the worker is awake,
     `higher` and `equal` are groups by priority, `queue` is who is ahead on a FIFO processor,
     `contention` is time lost to another pool.
     """
@@ -41,8 +42,8 @@ class TaskBound:
     `response`: from when a firing has its data, room and release to its end. `end`: from the
     release of its iteration to its end. `jitter`: between the earliest and the latest that it can
     have all it needs. `terms` add up to `window`, which begins `start` after the release of the
-    iteration with the end of `after` (or the release). `capped` where the bound over the whole path
-    from the release is shorter than start and window together.
+    iteration, once the worker knows of the end of `after` (or the release). `capped` where the
+    bound over the whole path from the release is shorter than start and window together.
     """
 
     task: str

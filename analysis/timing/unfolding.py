@@ -73,6 +73,7 @@ class Job:
     the program, seen from the first round in which its iteration exists: a job that works behind
     others is idle before. `start` is the earliest time at which workers can have started by then.
     A job `opens` where its worker may wait just before it: for others, or for the first release.
+    Then it is at hand up to `wakeup` later.
 
     `cost` is the worst case in units of time, one more where the last sub-task takes none. Several
     jobs may take less than their costs: `plain` each time, the rest as the curves of `curved` say.
@@ -88,6 +89,7 @@ class Job:
     begin: int
     start: int
     opens: bool
+    wakeup: int
     worker: int
     place: int
     cost: int
@@ -252,6 +254,7 @@ class _Unfolding:
         self.workers = workers_of(system)
         self.rounds = [dict(w.rounds) for w in self.workers]
         self.unit = self._unit()
+        self.wakeup = {p.name: self._int(p.wakeup) for p in system.processors}
         self.index = {g.name: i for i, g in enumerate(system.groups)}
         self.tasks = [{t.name: i for i, t in enumerate(g.tasks)} for g in system.groups]
         self.best = [[self._int(sum(t.bcet)) for t in g.tasks] for g in system.groups]
@@ -549,6 +552,7 @@ class _Unfolding:
 
     def _job(self, d: _Draft, sink: bool, jitter: int) -> Job:
         assert d.ready is not None, "every job is reached from a source"
+        opens = d.arrives is not None or self._is_first(d)
         return Job(
             d.group,
             d.task,
@@ -556,7 +560,8 @@ class _Unfolding:
             d.iteration * self.period[d.group],
             self._begin(d),
             self._start(d, jitter),
-            d.arrives is not None or self._is_first(d),
+            opens,
+            self.wakeup[self.workers[d.lane].processor] if opens else 0,
             d.lane,
             d.place,
             self._cost(d),

@@ -48,12 +48,12 @@ class PathShare:
     """A part of a path's length: `times` firings of `job` that take `total` together.
 
     `own` is on the path; `release` the time until a later firing of a source is released, or by
-    which releases may be late; `higher`, `equal` and `queue` are what firings of rivals take, the
-    first of them named; without a `job`, all those of a `lane`. `contention` is lost to another
-    pool.
+    which releases may be late; `wakeup` the time until its worker is awake; `higher`, `equal` and
+    `queue` are what firings of rivals take, the first of them named; without a `job`, all those of
+    a `lane`. `contention` is lost to another pool.
     """
 
-    kind: Literal["own", "release", "higher", "equal", "queue", "contention"]
+    kind: Literal["own", "release", "wakeup", "higher", "equal", "queue", "contention"]
     job: int
     times: int
     total: int
@@ -94,6 +94,21 @@ def _ways(
         yield _Paths(net, cluster, _Toll(net, cluster, rivals, ()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """When a job may start: at the end of a job so many rounds before, or at a release (None), and
+    `wakeup` later."""
+
+    after: int
+    before: tuple[int, int] | None
+    wakeup: int = 0
+
+    @property
+    def time(self) -> int:
+        """From the release that the path begins with."""
+        return self.after + self.wakeup
+
+
 class _Paths:
     """The longest paths to all jobs of a cluster: `ends` bounds them, from the start of a round;
     None without bound."""
@@ -132,24 +147,24 @@ class _Paths:
         longest: dict[int, int] = {}
         self.work.append(longest)
         for j in self.cluster.order:
-            starts = [start for start, _ in self._starts(j, rounds)]
+            starts = [start.time for start in self._starts(j, rounds)]
             if starts:
                 longest[j] = max(starts) + self.net.jobs[j].cost + self.toll.local.get(j, 0)
         return self.work.pop()
 
-    def _starts(self, j: int, rounds: int) -> Iterator[tuple[int, tuple[int, int] | None]]:
-        """What a job may have waited for: the path up to there, and the job and rounds it ends
-        with, or a release."""
+    def _starts(self, j: int, rounds: int) -> Iterator[_Start]:
+        """What a job may have waited for."""
         job, work = self.net.jobs[j], self.work
         lane = self.net.lanes[job.worker]
         if not rounds:
-            yield job.released if job.released is not None else 0, None
+            yield _Start(job.released if job.released is not None else 0, None, job.wakeup)
         for w in job.waits:
             if w.lag <= rounds and w.job in work[rounds - w.lag]:
-                yield work[rounds - w.lag][w.job], (w.job, rounds - w.lag)
+                before = w.job, rounds - w.lag
+                yield _Start(work[rounds - w.lag][w.job], before, job.wakeup)
         previous, lag = (lane.jobs[job.place - 1], 0) if job.place else (lane.jobs[-1], 1)
         if lag <= rounds and previous in work[rounds - lag]:
-            yield work[rounds - lag][previous], (previous, rounds - lag)
+            yield _Start(work[rounds - lag][previous], (previous, rounds - lag))
 
     def shares(self, j: int) -> list[PathShare]:
         """The path to a job, from its release on, and what rivals take from it."""
@@ -164,10 +179,11 @@ class _Paths:
             job, back = end
             shares += self.toll.paid.get(job, ())
             shares.append(PathShare("own", job, 1, self.net.jobs[job].cost))
-            start, before = max(self._starts(job, back), key=lambda s: s[0])
-            if before is None and start:
-                shares.append(PathShare("release", job, 1, start))
-            end = before
+            start = max(self._starts(job, back), key=lambda s: s.time)
+            shares.append(PathShare("wakeup", job, 1, start.wakeup))
+            if start.before is None and start.after:
+                shares.append(PathShare("release", job, 1, start.after))
+            end = start.before
         return shares[::-1]
 
 

@@ -60,7 +60,7 @@ class WindowStory(Story):
             seen.add(here)
             note = self.notes[here]
             names.append(self.name(here))
-            terms[:0] = self._window(here, note)
+            terms[:0] = (*self.wakeup(note.first), *self._window(here, note))
             first, cause = note.first, self.cause(note.first, note.start)
         return WindowPath(tuple(reversed(names)), filled(terms, length, self.name(first)))
 

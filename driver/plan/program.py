@@ -30,6 +30,7 @@ from ...codegen.write import MADE_THERE, CannotWrite, write
 from ...dsl.modules import local_modules
 from ...model.application import Implementation
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
+from ...model.link_ends import ends_beside
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ...model.platform import Platform
 from ...model.profile import Profile
@@ -348,7 +349,8 @@ def _means_by_kind(valid: Valid, times: Times) -> dict[str, dict[str, float]]:
 def _by_rule(problem: Problem, seed: int) -> Mapping:
     """The places of all tasks by a quick rule, beside the pins."""
     if problem.platform.machines:
-        pins = {**on_machines(problem), **problem.pins}  # of all tasks
+        placed = {**on_machines(problem), **problem.pins}  # of all tasks
+        pins = ends_beside(problem.apps, placed, problem.pins, problem.cpus)
         return mapping_of(replace(problem, pins=pins), pins, "greedy")
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
     return greedy.search(problem, seed=seed)

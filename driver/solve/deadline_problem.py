@@ -20,6 +20,7 @@ from ...analysis.timing.system import TimedChain, TimedPart, TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed, one_of
+from ...model.link_ends import linked, neighbors
 from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
 from ...model.profile import ProfileEntry
@@ -87,6 +88,7 @@ def joint_problem(
     if faults:
         raise Errors(faults)
     groups = _with_chains(valid, groups)
+    tasks, ends = _with_ends_beside(valid, tasks, pins)
     fronts = search_workers.run(_front, platform, [network.kernels for network in networks])
     return JointProblem(
         platform,
@@ -94,9 +96,45 @@ def joint_problem(
         tuple(tasks),
         tuple(network.within(front) for network, front in zip(networks, fronts, strict=True)),
         {name: placement.processors[0] for name, placement in pins.items()},
-        tuple(followers),
+        (*followers, *ends),
         machines=machines_for(valid) if platform.machines else {},
         engines=chosen_engines(valid.system),
+        linked=linked(valid.system.apps),
+    )
+
+
+def _with_ends_beside(
+    valid: Valid, tasks: Sequence[DeadlineTask], pins: Mapping[str, Placement]
+) -> tuple[list[DeadlineTask], list[Follower]]:
+    """The tasks without the ends of arrows between apps that follow one of them, which is on a CPU;
+    and these."""
+    items = {task.name: task for task in tasks}
+    ends = []
+    for app in valid.system.apps:
+        for name, others in neighbors(app).items():
+            end = items.get(name)
+            host = next(
+                (other for other in others if _on_cpus(valid, items.get(other), pins)), None
+            )
+            if end is None or host is None or name in pins:
+                continue
+            del items[name]
+            item = items[host]
+            items[host] = replace(
+                item,
+                beside=item.beside + end.work("cpu"),
+                estimated=item.estimated or end.estimated,
+            )
+            ends.append(Follower(name, app.name, host, host, True, end.firings, end))
+    return list(items.values()), ends
+
+
+def _on_cpus(valid: Valid, task: DeadlineTask | None, pins: Mapping[str, Placement]) -> bool:
+    """Is a task that a search places on a CPU wherever it is?"""
+    if task is None:
+        return False
+    return (
+        set(task.wcet_ns) == {"cpu"} or _pinned_kind(valid.platform, pins.get(task.name)) == "cpu"
     )
 
 

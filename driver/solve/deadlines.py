@@ -269,7 +269,7 @@ def program(
     seconds = _seconds_to_run(mapped)
     request.say(f"running it at its own pace for {seconds:.0f} s")
     seen = run_deployed(mapped, deployed, seconds, report=request.report)
-    followers = {follower.name for follower in joint.problem.followers}
+    followers = {follower.name for follower in joint.problem.roaming}
     for name, samples in seen.samples.items():
         # A declared WCET of a firing stands: `_exceeding`. That `repeat` and `last` take no time is
         # only an assumption.
@@ -529,9 +529,12 @@ def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[s
     own: dict[str, Fraction] = {}
     others: dict[tuple[str, str], list[Term]] = {}
     before = Fraction(0)
+    asleep: list[Fraction] = []
     for term in terms:
         if term.total < 0:
             before -= term.total
+        elif term.kind == "wakeup":
+            asleep.append(term.total)
         elif term.kind in ("own", "earlier", "release") and home.get(term.who) == group:
             own[term.who] = own.get(term.who, Fraction(0)) + term.total
         else:
@@ -544,6 +547,9 @@ def _taken_apart(system: TimedSystem, team: TaskGroup, what: Held) -> Iterator[s
     yield f"  its own path takes {float(sum(own.values())) / 1e6:.2f} ms: {said}"
     if before:
         yield f"  {float(before) / 1e6:.2f} ms of this are before the release that counts"
+    if asleep:
+        times = "once" if len(asleep) == 1 else f"{len(asleep)} times"
+        yield f"  threads wake up late {times}: {float(sum(asleep)) / 1e6:.2f} ms"
     for (name, does), theirs in sorted(others.items(), key=lambda o: -sum(t.total for t in o[1])):
         parts = ", ".join(
             f"{t.times} x {t.who.removeprefix(name + '.')} {float(t.total) / 1e6:.2f}"

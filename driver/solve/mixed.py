@@ -22,6 +22,7 @@ from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
 from ...model.application import Application, Task
 from ...model.diagnostic import Diagnostic, Errors
+from ...model.link_ends import ends_beside
 from ...model.mapping import Pin, Placement, as_placement, placed_on_engine
 from ...model.platform import Platform
 from ...model.server import Server
@@ -385,7 +386,9 @@ def _placed(
 ) -> BackgroundApp:
     """An app without a period where it is placed. Raises Errors where apps with periods wait for a
     task without a time."""
-    places = {task.name: placement[task.name] for task in app.tasks}
+    cpus = frozenset(problem.cpus)
+    own = {task.name: placement[task.name] for task in app.tasks}
+    places = ends_beside((app,), own, problem.pins, cpus)
     longest: dict[str, int] = {}
     workers: list[TimedBackground] = []
     processors = dict.fromkeys(p for place in places.values() for p in place.processors)
@@ -405,7 +408,6 @@ def _placed(
         else:
             threads = _threads(app, [places[task] for task in here])
             workers += [TimedBackground(processor, sub_task)] * threads
-    cpus = frozenset(problem.cpus)
     return BackgroundApp(
         app.name,
         tuple(placed_on_engine(p, problem.engines.get(t), cpus) for t, p in places.items()),

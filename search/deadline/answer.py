@@ -158,6 +158,9 @@ def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ..
         bands = problem.bands.get(task.name, ()) if problem.kind[place] == "cpu" else ()
         placed = Placement(task.name, (place,), bands=bands)
         placements.append(placed_on_engine(placed, problem.engines.get(task.name), cpus))
+    at = {task.name: place for task, place in zip(problem.tasks, found.tasks, strict=True)}
+    ends = (follower for follower in problem.followers if follower.task is not None)
+    placements += (Placement(end.name, (at[end.source],)) for end in ends)
     for app in problem.background:
         placements += app.placements
     return tuple(placements)

@@ -21,7 +21,7 @@ from .exact import Optimum, solve
 from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .loads import RESOLUTION
 from .outcome import Outcome
-from .problem import Assignment, DeadlineTask, JointProblem
+from .problem import Assignment, DeadlineTask, JointProblem, in_common
 from .relaxed import Relaxed, relax
 from .verdict import verdict
 
@@ -70,17 +70,25 @@ def search(
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:
     """The same on as few CPUs as leave slack, networks on CPUs whole: fewer hand-overs, and cores
-    for others."""
+    for others. Groups that arrows join get none in common, as long as there are enough."""
     assert found.assignment is not None and found.verdict is not None
-    before = _extent(problem, found.assignment)
-    used_cpus, _ = before
-    for count in range(1, used_cpus + 1):
+    extent = _extent(problem, found.assignment)
+    common = len(in_common(problem, found.assignment))
+    most = len(problem.of_kind.get("cpu", ())) if common else extent[0]
+    candidates = []
+    for count in range(1, most + 1):
+        assignment = _on_few(problem, found.assignment, count)
+        shared = len(in_common(problem, assignment))
+        candidates.append((shared, _extent(problem, assignment), count))
+    for shared, size, count in sorted(candidates):
+        if (shared, size) >= (common, extent):
+            break
+        assignment = _on_few(problem, found.assignment, count)
         try:
-            assignment = _on_few(problem, found.assignment, count)
             judged = verdict(problem, assignment, patience=Fraction(1))
         except Refused:
             continue
-        if _extent(problem, assignment) < before and judged.feasible and judged.maximum <= SLACK:
+        if judged.feasible and judged.maximum <= SLACK:
             return replace(
                 found,
                 assignment=assignment,
@@ -88,6 +96,7 @@ def _spared(problem: JointProblem, found: Outcome) -> Outcome:
                 spared=found.verdict.maximum,
                 proved=False,
                 balanced=found,
+                apart=shared < common,
             )
     return found
 

@@ -121,7 +121,7 @@ def _ways(problems: Collection[JointProblem]) -> list[frozenset[str]]:
     needed: set[str] = set()
     for problem in problems:
         needed.update(problem.pins.values())
-        if problem.followers:  # the first CPU of a machine fires what has no CPU beside it
+        if problem.roaming:  # the first CPU of a machine fires what has no CPU beside it
             needed.update(cpus[0] for cpus in problem.cpus_of_machine.values())
     orders = [sorted(pool.processors, key=lambda p: p not in needed) for pool in pools]
     numbers = [range(sum(p in needed for p in order), len(order) + 1) for order in orders]

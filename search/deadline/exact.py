@@ -395,7 +395,7 @@ class _Model(LoadModel):
             used[self._problem.tasks[t].group].add(p)
         for n, places in enumerate(assignment.stages):
             used[self._problem.networks[n].group].update(places)
-        for follower in self._problem.followers:  # which may be fired there
+        for follower in self._problem.roaming:  # which may be fired there
             used[follower.group] |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         return used
 

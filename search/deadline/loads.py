@@ -151,7 +151,7 @@ class LoadModel:
         """Processors that can be exchanged for each other without a difference, pool by pool."""
         special = {*self._problem.pins.values(), *self._problem.left_out}
         special |= {p for p, part in self._problem.served.items() if part}
-        if self._problem.followers:  # the first CPU fires what has no CPU beside it
+        if self._problem.roaming:  # the first CPU fires what has no CPU beside it
             special |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         for pool in self._problem.platform.pools:
             yield [p for p in pool.processors if p not in special]

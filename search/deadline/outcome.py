@@ -45,9 +45,10 @@ class Outcome:
 
     `proved`: none is better. `impossible`: why no assignment meets all limits and deadlines, if
     that is proved. `spared`: the best utilization found, if an answer with fewer processors was
-    preferred, and `balanced` that assignment. `history` is the progress of the search, `front` the
-    Pareto front (`genetic.Best.front`). `cores`: the number of CPUs, if it was an objective; if it
-    was the first one, `bound` and `proved` hold for that number.
+    preferred, and `balanced` that assignment; `apart`: fewer groups that arrows join share a CPU in
+    the answer. `history` is the progress of the search, `front` the Pareto front
+    (`genetic.Best.front`). `cores`: the number of CPUs, if it was an objective; if it was the first
+    one, `bound` and `proved` hold for that number.
     """
 
     search: str
@@ -60,6 +61,7 @@ class Outcome:
     seconds: float
     spared: Fraction | None = None
     balanced: Outcome | None = None
+    apart: bool = False
     history: tuple[Point, ...] = ()
     front: tuple[tuple[float, float, Assignment], ...] = ()
     cores: FewestCores | None = None

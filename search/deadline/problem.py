@@ -51,7 +51,7 @@ class DeadlineTask:
     Where worst cases differ by phase, `phases[kind]` are those, and `wcet_ns[kind]` is the longest.
     `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from
     outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
-    groups `batch` firings into one.
+    groups `batch` firings into one. `beside` is the work of followers in an iteration, on a CPU.
     """
 
     name: str
@@ -65,24 +65,26 @@ class DeadlineTask:
     batch: int = 1
     engine: bool = False
     phases: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    beside: Fraction = Fraction(0)
 
     def last_ns(self, kind: str) -> int:
         """Worst-case time of the last firing of an iteration."""
         return self.phases.get(kind, (self.wcet_ns[kind],))[-1]
 
     def work(self, kind: str) -> Fraction:
-        """What an iteration takes at most in the long run."""
+        """What an iteration takes at most in the long run, followers included."""
         curve = self.curves.get(kind)
-        return (Fraction(self.wcet_ns[kind]) if curve is None else curve.sustained) * self.firings
+        firing = Fraction(self.wcet_ns[kind]) if curve is None else curve.sustained
+        return firing * self.firings + self.beside
 
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """What stands on an arrow of a group and takes no time: it is fired on the CPU of one of the
-    tasks at its ends.
+    """What stands on an arrow of a group: it is fired on the CPU of one of the tasks at its ends.
 
     `source` and `destination` name items or nets; `repeat` is for its reader, else for who makes
-    what it takes.
+    what it takes. It takes no time, but for the end of an arrow between apps, a `task` beside one
+    that is on a CPU.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Follower:
     destination: str
     repeat: bool
     firings: int
+    task: DeadlineTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +234,8 @@ class JointProblem:
 
     `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is
     placed on processors that are `left_out`. `engines` are those of networks on CPUs by task, where
-    it is not ONNX Runtime; times are theirs.
+    it is not ONNX Runtime; times are theirs. `linked` are the pairs of groups that arrows join, of
+    which one shall go on where the other hangs.
     """
 
     platform: Platform
@@ -246,6 +250,12 @@ class JointProblem:
     left_out: frozenset[str] = frozenset()
     background: tuple[BackgroundApp, ...] = ()
     engines: Mapping[str, OtherEngine] = field(default_factory=dict)
+    linked: frozenset[frozenset[str]] = frozenset()
+
+    @cached_property
+    def roaming(self) -> tuple[Follower, ...]:
+        """The followers that the first CPU of a machine fires where no CPU is beside them."""
+        return tuple(f for f in self.followers if f.task is None)
 
     @cached_property
     def below_by_niceness(self) -> bool:
@@ -359,6 +369,23 @@ class Assignment:
     choice: tuple[int, ...]
     stages: tuple[tuple[str, ...], ...]
     tasks: tuple[str, ...]
+
+
+def in_common(problem: JointProblem, assignment: Assignment) -> dict[tuple[str, ...], list[str]]:
+    """The CPUs that two groups share although an arrow joins them, by pair: where one of the two
+    hangs, the other may stop."""
+    used: dict[str, set[str]] = {group.name: set() for group in problem.groups}
+    for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+        used[task.group].add(place)
+    for network, places in zip(problem.networks, assignment.stages, strict=True):
+        used[network.group].update(places)
+    found = {}
+    for pair in sorted(tuple(sorted(pair)) for pair in problem.linked):
+        shared = set.intersection(*(used.get(name, set()) for name in pair))
+        cpus = [p for p in problem.processors if p in shared and problem.kind[p] == "cpu"]
+        if cpus:
+            found[pair] = cpus
+    return found
 
 
 def slowed(problem: JointProblem, factor: int) -> JointProblem:

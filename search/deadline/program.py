@@ -14,13 +14,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
-from ...analysis.timing.program import SCHEDULER, timed_workers
+from ...analysis.timing.program import timed_processor, timed_workers
 from ...analysis.timing.system import (
     Slowdown,
     TimedChannel,
     TimedGroup,
     TimedPath,
-    TimedProcessor,
     TimedSystem,
     TimedTask,
 )
@@ -84,9 +83,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     )
     pools = problem.platform.pools
     processors = tuple(
-        TimedProcessor(p, SCHEDULER[pool.scheduler], pool.name, pool.kind)
-        for pool in pools
-        for p in pool.processors
+        timed_processor(p, pool, problem.platform) for pool in pools for p in pool.processors
     )
     slowdowns = tuple(
         Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention
@@ -160,7 +157,10 @@ class _Program:
             ]
             if not follower.repeat:
                 near.reverse()
-            self.tasks[follower.name] = Fired(_cpu_beside(problem, near), (0,), follower.firings)
+            place = _cpu_beside(problem, near)
+            self.tasks[follower.name] = Fired(place, (0,), follower.firings)
+            if follower.task is not None:
+                self.tasks[follower.name] = _fired_item(follower.task, place, "cpu")
 
     def _end(self, name: str, last: bool = False) -> Fired:
         """The task of that name, or the first or the last stage of the network of that name."""

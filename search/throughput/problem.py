@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.diagnostic import Errors
+from ...model.link_ends import ends_beside
 from ...model.mapping import (
     Mapping,
     NetworkPlan,
@@ -335,8 +336,10 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
 
 
 def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:
-    """Wrap a placement as the answer of a search, with the engines of networks."""
+    """Wrap a placement as the answer of a search, with the engines of networks. Ends of arrows
+    between apps are beside their neighbors."""
     cpus = frozenset(problem.cpus)
+    placement = ends_beside(problem.apps, placement, problem.pins, cpus)
     placements = tuple(
         placed_on_engine(placement[task.name], problem.engines.get(task.name), cpus)
         for _, task in problem.tasks

@@ -129,6 +129,7 @@ def _without(system: TimedSystem, run: Run, tasks: Sequence[TimedTask]) -> tuple
             groups.append(group)
     workers: list[TimedWorker] = []
     favorites: list[int] = []
+    wakeups: list[Sequence[Time]] = []
     for number, w in enumerate(system.workers):
         sequence = tuple(p for p in w.sequence if p.task not in gone)
         if sequence:
@@ -136,6 +137,7 @@ def _without(system: TimedSystem, run: Run, tasks: Sequence[TimedTask]) -> tuple
             rounds = tuple((g, n) for g, n in w.rounds if g in named)
             workers.append(TimedWorker(w.processor, sequence, rounds))
             favorites += run.favorites[number : number + 1]
+            wakeups += run.wakeups[number : number + 1]
     used = {w.processor for w in workers}
     processors = tuple(p for p in system.processors if p.name in used)
     names = {g.name for g in groups}
@@ -144,6 +146,7 @@ def _without(system: TimedSystem, run: Run, tasks: Sequence[TimedTask]) -> tuple
         iterations={name: n for name, n in run.iterations.items() if name in names},
         times={name: times for name, times in run.times.items() if name not in gone},
         favorites=favorites,
+        wakeups=wakeups,
     )
     return TimedSystem(tuple(groups), processors, system.slowdowns, tuple(workers)), less
 
@@ -204,6 +207,8 @@ def _easier_runs(run: Run) -> Iterator[Run]:
         yield replace(run, equals="first come")
     if run.favorites:
         yield replace(run, favorites=())
+    if run.wakeups:
+        yield replace(run, wakeups=())
     for name, count in run.iterations.items():
         if count > 1:
             yield replace(run, iterations={**run.iterations, name: count - 1})

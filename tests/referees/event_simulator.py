@@ -14,6 +14,9 @@ runtime/worker.py.
 - What ends at a time has ended before anything else happens at that time. What takes no time waits
   for its turn all the same.
 - Work on a processor takes longer while the processors that contend with it are busy.
+- A worker that finds that it cannot start sleeps. Once it could, it is woken late, by up to the
+  latency of its processor; the processor serves others meanwhile. What is no CPU works without its
+  worker, which sleeps: the end of a firing there is known late.
 - A worker with a server is above all others. Before each sub-task it looks at its budget: what it
   computed is taken from it, and each period that has begun gives it a budget, up to one. Without
   any it sleeps until the next period. Now and then it has nothing to do.
@@ -63,7 +66,8 @@ class Run:
     known before: the first source of each app finds out in the firing that has no more data.
     `background` are the times of each worker in the background, one after the other and again from
     the start; without them they are the longest ones. `pauses` are how long those with a server
-    have nothing to do after each of them.
+    have nothing to do after each of them. `wakeups` are how late each worker goes on after it has
+    slept, one time after the other and again from the start; without them it is never late.
     """
 
     iterations: Mapping[str, int]
@@ -76,6 +80,7 @@ class Run:
     exhausted: bool = False
     background: Sequence[Sequence[Time]] = ()
     pauses: Sequence[Sequence[Time]] = ()
+    wakeups: Sequence[Sequence[Time]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,8 @@ class _Firing:
 @dataclass(slots=True)
 class _Worker:
     """A thread: what it will fire, how much of it is done, and what is left of the firing that it
-    is in (None while it waits).
+    is in (None while it waits, nothing while it has yet to know of its end). It sleeps while it is
+    `asleep`, and is woken at `awake`.
     """
 
     processor: int
@@ -210,6 +216,14 @@ class _Worker:
     ended: Time | None = None
     endless: Iterator[list[Time]] | None = None
     server: _Server | None = None
+    late: Iterator[list[Time]] | None = None
+    asleep: bool = False
+    awake: Time = 0
+
+    def fall_awake(self, now: Time) -> None:
+        """It is woken now, and goes on late."""
+        self.asleep = False
+        self.awake = now + (next(self.late)[0] if self.late is not None else 0)
 
 
 @dataclass(slots=True)
@@ -252,6 +266,7 @@ class _Playing:
         processors = system.processors
         where = {p.name: i for i, p in enumerate(processors)}
         self.fifo = [p.scheduler == "fifo" for p in processors]
+        self.apart = [p.kind not in ("", "cpu") for p in processors]
         self.running: list[_Worker | None] = [None] * len(processors)
         self.workers: list[_Worker] = []
         priority = {g.name: g.priority for g in system.groups}
@@ -260,7 +275,11 @@ class _Playing:
             fixed = processors[at].scheduler == "fixed_priority"
             rank = priority[worker.sequence[0].group] if fixed else 0
             favor = run.favorites[number] if run.favorites else number
-            self.workers.append(_Worker(at, rank, favor, self._firings(worker)))
+            made = _Worker(at, rank, favor, self._firings(worker))
+            if run.wakeups:  # it sleeps until the program begins, too
+                made.asleep = True
+                made.late = _again_and_again(run.wakeups[number], 1)
+            self.workers.append(made)
         lowest = min(priority.values(), default=0) - 1
         highest = max(priority.values(), default=0) + 1
         for number, background in enumerate(system.background):
@@ -370,8 +389,10 @@ class _Playing:
             moved = False
             self.next_release = None
             for w in self.workers:
-                if w.parts is None and self._start(w):
-                    moved = True
+                if w.parts is None:
+                    moved |= self._start(w)
+                elif not w.parts:
+                    moved |= self._know(w)
             for p in range(len(self.running)):
                 self._choose(p)
             for served in self.running:
@@ -417,17 +438,14 @@ class _Playing:
             return False
         firing = w.todo[w.done]
         task, k = firing.task, firing.number
-        if task.source:
-            released = task.app.releases[firing.iteration] + task.phases[k]
-            if released > self.now:
-                self._wake_at(released)
-                return False
-        for channel, rates in task.ins:
-            if channel.tokens < rates[k]:
-                return False
-        for channel, rates in task.outs:
-            if channel.room is not None and channel.room < rates[k]:
-                return False
+        if not self._at_hand(firing):
+            w.asleep = True
+            return False
+        if w.asleep:
+            w.fall_awake(self.now)
+        if w.awake > self.now:
+            self._wake_at(w.awake)
+            return False
         for channel, rates in task.ins:
             channel.tokens -= rates[k]
         for channel, rates in task.outs:
@@ -439,6 +457,22 @@ class _Playing:
             w.came = self.now
         return True
 
+    def _at_hand(self, firing: _Firing) -> bool:
+        """Is a firing released, with its data and the room for what it makes?"""
+        task, k = firing.task, firing.number
+        if task.source:
+            released = task.app.releases[firing.iteration] + task.phases[k]
+            if released > self.now:
+                self._wake_at(released)
+                return False
+        for channel, rates in task.ins:
+            if channel.tokens < rates[k]:
+                return False
+        for channel, rates in task.outs:
+            if channel.room is not None and channel.room < rates[k]:
+                return False
+        return True
+
     def _wake_at(self, time: Time) -> None:
         """Something may start at a time to come."""
         if self.next_release is None or time < self.next_release:
@@ -446,7 +480,7 @@ class _Playing:
 
     def _choose(self, p: int) -> None:
         """Who runs on a processor from now on."""
-        ready = [w for w in self.on[p] if w.parts is not None]
+        ready = [w for w in self.on[p] if w.parts]
         if self.fifo[p]:
             if self.running[p] is None and ready:
                 self.running[p] = min(ready, key=_by_arrival)
@@ -468,7 +502,21 @@ class _Playing:
             if self.fifo[w.processor]:
                 w.came = self.now
             return
+        if w.endless is None and self.apart[w.processor]:
+            w.fall_awake(self.now)
+        self._know(w)
+
+    def _know(self, w: _Worker) -> bool:
+        """A worker goes on behind a firing that has ended, if it is awake."""
+        if w.endless is None and self.apart[w.processor] and w.awake > self.now:
+            self._wake_at(w.awake)
+            return False
         w.parts = None
+        self._over(w)
+        return True
+
+    def _over(self, w: _Worker) -> None:
+        """A firing is over."""
         if w.endless is not None:
             if w.server is not None:
                 w.server.until = self.now + next(w.server.pauses)[0]

@@ -30,7 +30,8 @@ def hunting_runs(system: TimedSystem, rng: random.Random, per_end: int) -> Itera
     long = {g.name: 4 * whole // int(g.period) for g in system.groups}
     offsets: dict[str, Time] = {g.name: 0 for g in system.groups if g.offset is None}
     worst = {t.name: worst_times(t) for g in system.groups for t in g.tasks}
-    yield Run(long, worst, offsets=offsets)
+    latest = [(latency,) for latency in _latencies(system)]
+    yield Run(long, worst, offsets=offsets, wakeups=latest)
     for group in system.groups:
         for count in range(1, 2 * whole // int(group.period) + 4):
             for _ in range(per_end):
@@ -109,9 +110,36 @@ def _random_run(system: TimedSystem, iterations: Mapping[str, int], rng: random.
     exhausted = rng.random() < 0.1
     background = [_endless(b, rng) for b in system.background]
     pauses = [_pauses(b, rng) for b in system.background]
+    wakeups = [_wakeups(latency, rng) for latency in _latencies(system)]
     return Run(
-        iterations, times, late, offsets, equals, favorites, stop, exhausted, background, pauses
+        iterations,
+        times,
+        late,
+        offsets,
+        equals,
+        favorites,
+        stop,
+        exhausted,
+        background,
+        pauses,
+        wakeups,
     )
+
+
+def _latencies(system: TimedSystem) -> list[int]:
+    """How late each worker wakes up at most; none where none is late."""
+    of = {p.name: p.wakeup for p in system.processors}
+    return [of[w.processor] for w in system.workers] if any(of.values()) else []
+
+
+def _wakeups(latency: int, rng: random.Random) -> Sequence[Time]:
+    """How late a worker goes on after it has slept: always as late as can be, never late, or
+    anything between."""
+    mode = rng.choice(("latest", "latest", "never", "any", "any"))
+    if mode != "any":
+        return (latency if mode == "latest" else 0,)
+    count = rng.randint(1, 20)
+    return [rng.choice((0, latency, rng.randint(0, latency))) for _ in range(count)]
 
 
 def _endless(worker: TimedBackground, rng: random.Random) -> Sequence[Time]:

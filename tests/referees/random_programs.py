@@ -47,7 +47,7 @@ class Kind:
     `late` kinds have live sources with jitter; with `phases` offsets are not 0, or not known. In
     kinds with `lists`, the worst cases of most tasks on CPUs differ by phase. In those with
     `background`, workers that never end are on some processors, in those with `servers`
-    they have budgets on CPUs.
+    they have budgets on CPUs. With `wakeups` most processors wake their workers late.
     """
 
     apps: tuple[int, int] = (2, 3)
@@ -67,6 +67,7 @@ class Kind:
     background: bool = False
     servers: bool = False
     lists: bool = False
+    wakeups: bool = False
 
 
 KINDS: dict[str, Kind] = {
@@ -110,6 +111,26 @@ KINDS: dict[str, Kind] = {
     "lists-orders": Kind(staged=0.4, scheduler="static_order", fifo=True, lists=True),
     "lists-contention": Kind(
         processors=(2, 4), staged=0.4, load=(0.1, 0.5), contention=True, late=True, lists=True
+    ),
+    "wakeups-alone": Kind(
+        apps=(1, 1), tasks=(2, 6), processors=(2, 4), staged=0.5, load=(0.1, 0.7), wakeups=True
+    ),
+    "wakeups": Kind(staged=0.4, load=(0.1, 0.7), priorities="some equal", late=True, wakeups=True),
+    "wakeups-phases": Kind(load=(0.1, 0.7), priorities="some equal", phases=True, wakeups=True),
+    "wakeups-orders": Kind(
+        staged=0.4, load=(0.1, 0.7), scheduler="static_order", fifo=True, wakeups=True
+    ),
+    "wakeups-mixed": Kind(
+        apps=(1, 2),
+        processors=(1, 2),
+        staged=0.4,
+        load=(0.1, 0.3),
+        priorities="some equal",
+        fifo=True,
+        contention=True,
+        background=True,
+        lists=True,
+        wakeups=True,
     ),
 }
 
@@ -191,6 +212,9 @@ def _processors(rng: random.Random, kind: Kind) -> list[TimedProcessor]:
         made.append(TimedProcessor(f"p{n}", kind.scheduler, pool, "cpu"))
     if kind.fifo:
         made += [TimedProcessor(f"g{n}", "fifo", "gpu", "gpu") for n in range(rng.randint(1, 2))]
+    if kind.wakeups:
+        most = min(kind.periods) // 12
+        made = [replace(p, wakeup=rng.choice((0, rng.randint(1, most), most))) for p in made]
     return made
 
 
