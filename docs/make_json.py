@@ -1,6 +1,7 @@
-"""Writes docs/files.md: the fields of every JSON file that flowc keeps or writes.
+"""Writes docs/files.md: the fields of every JSON file that flowc keeps or writes, and of what
+`flowc analyze --json` says about networks.
 
-Each file is a frozen dataclass. The page has its docstring, and the name, type and default of each
+Each of them is a frozen dataclass. The page has its docstring, and the name, type and default of each
 field, and behind it the same of the dataclasses that it is made of.
 """
 
@@ -18,11 +19,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from flowc.codegen import kinds
 from flowc.codegen.kinds import BuildCode
+from flowc.driver.show.alternatives import VariantComparison
+from flowc.driver.show.mapped_network import MappedGraph
+from flowc.driver.show.networks import CutPoint
 from flowc.interop.hopes.import_manifest import ImportManifest
 from flowc.model.deployment import Code, Deployment
 from flowc.model.external import External
 from flowc.model.mapping import Mapping
 from flowc.model.profile import Profile
+from flowc.networks.bands.compare import BandComparison
+from flowc.networks.dataflow.reduced import Reduction
 from flowc.report.document import Document
 
 HERE = Path(__file__).resolve().parent
@@ -33,6 +39,11 @@ FILES: dict[str, type] = {
     "external.json": External,
     "STEM.hopes.json": ImportManifest,
     "Report": Document,
+    "Variants of a network": VariantComparison,
+    "Graph of a network": MappedGraph,
+    "Cut of a network": CutPoint,
+    "Bands of a network": BandComparison,
+    "Memory of a network by Minakova's thesis": Reduction,
 }
 WORDS = {
     str: "string",
@@ -48,7 +59,8 @@ INTRODUCTION = """\
 <!-- Written by docs/make_json.py from the dataclasses of the files. -->
 
 Every field of the files that flowc keeps or writes as JSON: what they are for, and the rest of JSON, is in
-[JSON](json.md). Each file has the fields of its first table and `version`. `list of X` is a list of any length,
+[JSON](json.md). Each file has the fields of its first table and `version`; what follows the report are parts of
+[documents of `analyze`](analysis.md#json). `list of X` is a list of any length,
 `(X, Y)` a list of these two, `{X}` an object by names. A field with a default may be missing.
 """
 

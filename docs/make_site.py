@@ -93,9 +93,10 @@ PAGES: dict[str, list[str]] = {
 #: Chapters about flowc itself, which a reader with little room may leave out.
 OPTIONAL = ("Working on flowc", "Decisions")
 #: What stands before the first sentence of a page: comments, code and pictures, and of a decision
-#: its status.
+#: its status and subject.
 NO_SENTENCE = re.compile(
-    r"<!--.*?-->|^```.*?^```$|^!\[.*?$|^Status:.*?$|^## Context$", re.MULTILINE | re.DOTALL
+    r"<!--.*?-->|^```.*?^```$|^!\[.*?$|^(?:Status|Subject):.*?$|^## Context$",
+    re.MULTILINE | re.DOTALL,
 )
 SETTINGS = """\
 [project]

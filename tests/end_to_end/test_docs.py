@@ -1,4 +1,5 @@
-"""Python in the pages of `docs`: every block is run, and prints what its page says.
+"""Python in the pages of `docs`: every block is run, and prints what its page says. So does the
+first text of docs/analysis.md.
 
 The only block of docs/fmu.md is run in `tests/codegen/test_fmu_files.py`, those of the tutorial in
 `test_tutorial.py`.
@@ -154,6 +155,12 @@ def run(flow: str, capfd: pytest.CaptureFixture[str], *options: str, fails: str 
     said = capfd.readouterr()
     assert (status or 0) == bool(fails) and fails in said.err, said.err
     return said.out
+
+
+def test_analysis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_files("analysis", tmp_path)
+    assert app(["analyze", "track.flow"], standalone_mode=False) == 0
+    assert ("", capsys.readouterr().out) in blocks("analysis")
 
 
 def test_embedding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
