@@ -565,7 +565,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F661": (
         "a native program cannot do this yet",
-        "Native programs have tasks in C and C++, and networks, on the CPUs of one machine. The messages list all that a text has beside these; the program in Python does it all.",
+        "Native programs have tasks in C, C++ and CUDA, and networks, on one machine. The messages list all that a text has beside these; the program in Python does it all.",
     ),
     "F656": (
         "a worker of the cluster is gone",
