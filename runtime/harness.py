@@ -277,10 +277,8 @@ class Harness(unittest.TestCase):
             for c in app["channels"]:
                 there = running.get(c["name"], set())
                 if c["source"] in place or c["destination"] in place:
-                    ends = (
-                        place.get(c["source"], c["source"]),
-                        place.get(c["destination"], c["destination"]),
-                    )
+                    source, destination = c["source"], c["destination"]
+                    ends = place.get(source, source), place.get(destination, destination)
                     there = there | between.get(ends, set())
                 self.assertIn(c["capacity"], there, "capacity of %s" % c["name"])
 

@@ -81,10 +81,8 @@ def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
         ]
     ]
     for kind, own in kinds.items():
-        drains, firsts = (
-            [c["drain_ms"] for c in own],
-            [c["first_ms"] for c in own if c["first_ms"] is not None],
-        )
+        drains = [c["drain_ms"] for c in own]
+        firsts = [c["first_ms"] for c in own if c["first_ms"] is not None]
         figures = [
             _mean(drains),
             max(drains),
