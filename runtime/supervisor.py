@@ -45,8 +45,6 @@ Inside = Tuple[Task, Optional[int]]
 END = {signal.SIGINT, signal.SIGTERM}
 #: Signals that are handed on as they are, if they were sent to the supervisor alone.
 OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
-
-
 #: What else is to be done in the supervisor when a program has failed that cannot say so: with the
 #: exit status.
 OnFailure = Callable[[Failure, int], None]
@@ -220,16 +218,14 @@ class _Supervisor:
         return [(self._tasks[line[0] - 1], line[1]) for line in workers if line[0]]
 
     def _failure(self, reason: str, inside: Sequence[Inside]) -> Failure:
-        reason = {STARTING: "cannot start: ", CLOSING: "close: "}.get(
-            self._board.phase, ""
-        ) + reason
+        step = {STARTING: "cannot start: ", CLOSING: "close: "}.get(self._board.phase, "")
+        reason = step + reason
         if len(inside) == 1:
             task, firing = inside[0]
             return Failure(task.app.name, task.name, firing, reason)
         if inside:
-            return Failure(
-                "", "", None, "one of %s failed: %s" % (", ".join(map(_named, inside)), reason)
-            )
+            names = ", ".join(map(_named, inside))
+            return Failure("", "", None, "one of %s failed: %s" % (names, reason))
         return Failure("", "", None, "the program failed outside of its tasks: " + reason)
 
     def _crash(self) -> Tuple[Optional[Task], str]:
