@@ -61,6 +61,7 @@ def main_text(
         for worker, written in zip(deployment.processors, rounds, strict=True)
     ]
     part = deployment.part
+    stamps = part.stamps if part else ()
     ends = [
         end_to_end(p, task_ids[p.source], task_ids[p.sink])
         for app in deployment.apps
@@ -76,8 +77,8 @@ def main_text(
         words=words,
         part=part,
         crossings=[_crossing(c, task_ids) for c in part.crossings] if part else [],
-        told=[_told(s, task_ids) for s in part.stamps if s.outgoing] if part else [],
-        elsewhere=[_elsewhere(s, task_ids) for s in part.stamps if not s.outgoing] if part else [],
+        told=[_told(s, task_ids) for s in stamps if s.outgoing],
+        elsewhere=[_elsewhere(s, task_ids) for s in stamps if not s.outgoing],
     )
     return text.encode()
 

@@ -87,9 +87,8 @@ class Bag:
             if isinstance(task.code, Outlet):
                 task.code.give = task.code.give or drop_token
         sources = {t.name: t for t in program.tasks if _may_be_fed(t)}
-        chosen = self._chosen(
-            {(n, k): p for n, t in sources.items() for k, p in enumerate(t.outputs)}
-        )
+        ports = {(n, k): p for n, t in sources.items() for k, p in enumerate(t.outputs)}
+        chosen = self._chosen(ports)
         fed: Dict[str, List[Topic]] = {}
         for name, task in sources.items():
             found = [chosen.get((name, k)) for k in range(len(task.outputs))]
@@ -125,15 +124,10 @@ class Bag:
         found: Dict[Tuple[str, int], Topic] = {}
         by_type: Dict[Tuple[str, int], Topic] = {}
         for (task, k), port in ports.items():
-            name = "%s.%s" % (task, port.name)
-            exact = [t for t in self._topics if t.name == topic_of(name)]
-            if exact and exact[0].refusal(port):
-                raise Mistake("%s: a message %s" % (exact[0].name, exact[0].refusal(port)))
             fits = [t for t in self._topics if not t.refusal(port)]
-            ends = (port.name, task.rpartition(".")[2])
-            named = [t for t in fits if t.name.rpartition("/")[2] in ends]
-            if exact or len(named) == 1:
-                found[task, k] = (exact or named)[0]
+            named = self._named(task, port, fits)
+            if named is not None:
+                found[task, k] = named
             elif len(fits) == 1:
                 by_type[task, k] = fits[0]
         taken = [t.name for t in [*found.values(), *by_type.values()]]
@@ -141,6 +135,19 @@ class Bag:
             if taken.count(topic.name) == 1:
                 found[port_of] = topic
         return found
+
+    def _named(self, task: str, port: Port, fits: Sequence[Topic]) -> Optional[Topic]:
+        """The topic with the name of a port, whole or in its last part. Raises Mistake for one
+        whose messages do not fit."""
+        whole = topic_of("%s.%s" % (task, port.name))
+        for topic in self._topics:
+            if topic.name == whole:
+                if topic.refusal(port):
+                    raise Mistake("%s: a message %s" % (topic.name, topic.refusal(port)))
+                return topic
+        ends = (port.name, task.rpartition(".")[2])
+        named = [t for t in fits if t.name.rpartition("/")[2] in ends]
+        return named[0] if len(named) == 1 else None
 
     def _nothing_for(self, sources: Dict[str, Task]) -> Mistake:
         ports = [(name, port) for name, task in sources.items() for port in task.outputs]

@@ -401,13 +401,10 @@ class Network(Code):
         self._made = Outputs(self._wanted, outputs)
 
     def rehearsals(self) -> List[Rehearsal]:
-        feeds = {}
+        batch, feeds = self.batch, {}
         for name, port in zip(self._names, self._inputs):
-            feeds[name] = tuple(self.batch * n for n in port.shape[:1]) + port.shape[1:], port.dtype
-        ports = [
-            Port(p.name, p.dtype.name, tuple(self.batch * n for n in p.shape[:1]) + p.shape[1:])
-            for p in self._outputs
-        ]
+            feeds[name] = stacked_shape(batch, port.shape), port.dtype
+        ports = [Port(p.name, p.dtype.name, stacked_shape(batch, p.shape)) for p in self._outputs]
         made = Outputs(self._wanted, ports, own=True)
         return [Rehearsal(self._session, self.batch * self.block, feeds, made)]
 
@@ -435,15 +432,16 @@ class Network(Code):
         """Inputs and outputs have a leading axis of firings, in front of the network's first
         dimension."""
         count = len(inputs[0])
-        joined = [
-            a.reshape((count * s[0],) + s[1:])
-            for a, s in zip(inputs, (p.shape for p in self._inputs))
-        ]
+        joined = [a.reshape(stacked_shape(count, p.shape)) for a, p in zip(inputs, self._inputs)]
         results = self._session.run(self._wanted, dict(zip(self._names, joined)))
         for result, port in zip(results, self._outputs):
-            whole = tuple(count * n for n in port.shape[:1]) + port.shape[1:]
-            Port(port.name, port.dtype.name, whole).accept(result, 0)
+            Port(port.name, port.dtype.name, stacked_shape(count, port.shape)).accept(result, 0)
         return [r.reshape((count,) + p.shape) for r, p in zip(results, self._outputs)]
+
+
+def stacked_shape(count: int, shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """The shape of so many tensors behind each other in their first dimension."""
+    return tuple(count * n for n in shape[:1]) + shape[1:]
 
 
 @lru_cache(maxsize=None)

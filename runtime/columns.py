@@ -138,8 +138,7 @@ class Column:
         task, run = self._task, worker.of_run
         if not missing.expected:
             task.firings += 1
-            task.skipped += 1
-            return worker.holes(task, firing, 1, iteration)
+            return worker.left_out(task, firing, 1, iteration)
         task.absent += 1
         if run.recorder is not None:
             run.recorder(task, firing, 1, None, None)
@@ -148,11 +147,10 @@ class Column:
     def _made(self, worker: Worker, firing: int, arrays: Sequence[Any]) -> Sequence[Any]:
         """What a firing makes."""
         task, run = self._task, worker.of_run
-        results = (
-            self._called(arrays, firing)
-            if self._quick
-            else worker.call(task, list(arrays), firing, 1)
-        )
+        if self._quick:
+            results = self._called(arrays, firing)
+        else:
+            results = worker.call(task, list(arrays), firing, 1)
         if run.recorder is not None:
             run.recorder(task, firing, 1, list(arrays), results)
         if task.recorded is not None:

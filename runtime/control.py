@@ -393,8 +393,7 @@ class Control(threading.Thread):
                 if ending and parked:
                     return None
                 now = time.perf_counter_ns()
-                due = state.timer + state.after[0] if state.after is not None else None
-                asked = bool(self._queue) or (due is not None and now >= due)
+                asked = bool(self._queue) or now >= state.due
                 if asked and not ending and (parked or state.begun):
                     change = self._advanced(state, now)
                     if change is not None:
@@ -403,21 +402,25 @@ class Control(threading.Thread):
                     continue
                 self._early = now if asked else 0
                 if parked:
-                    if self.raise_due():
-                        continue
-                    return None  # the streams of all its apps have ended
-                if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
-                    self._slower = False  # no frame is left that counts on the old rates
-                    self._set_clocks(state, down=True)
-                self._rest(asked or self._slower, due, now)
+                    if not self.raise_due():
+                        return None  # the streams of all its apps have ended
+                    continue
+                self._slow_down(state)
+                self._rest(state, asked, now)
         return None
 
-    def _rest(self, looks: bool, due: Optional[int], now: int) -> None:
-        """Wait for an event; `looks`: also for what workers do without a word."""
-        if looks:
+    def _slow_down(self, state: State) -> None:
+        """Set slower clock rates once no frame is left that counts on the old ones."""
+        if self._slower and not any(a.awaited and a.limit > a.mark for a in state.apps):
+            self._slower = False
+            self._set_clocks(state, down=True)
+
+    def _rest(self, state: State, asked: bool, now: int) -> None:
+        """Wait for an event, and for what workers do without a word where something was `asked`."""
+        if asked or self._slower:
             wait(self._changed, LOOK)
-        elif due is not None:
-            wait(self._changed, max(LOOK, (due - now) / 1e9))
+        elif state.due < FOREVER:
+            wait(self._changed, max(LOOK, (state.due - now) / 1e9))
         else:
             self._changed.wait()  # no limit: until an event, or the end of the program
 
@@ -425,11 +428,9 @@ class Control(threading.Thread):
         """Let all events count that have come; None where they lead back to where it is, or
         nowhere."""
         at, cause, since = state, "", 0
-        if state.after is not None:
-            wait_ns, target = state.after
-            due = state.timer + wait_ns
-            if now >= due and not (self._queue and self._queue[0][1] < due):
-                at, cause, since = self._paced(self.states[target]), "after", due
+        due = state.due
+        if state.after is not None and now >= due and (not self._queue or self._queue[0][1] >= due):
+            at, cause, since = self._paced(self.states[state.after[1]]), "after", due
         while self._queue:
             name, when, rate = self._queue.popleft()
             self._pace = self._pace if rate is None else rate

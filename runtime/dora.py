@@ -167,24 +167,10 @@ class DoraNode(Bridge):
 
     def _hear(self, event: Dict[str, Any]) -> None:
         kind, name = event["type"], event.get("id", "")
-        end = name[: -len(TAKEN)] if name.endswith(TAKEN) else ""
-        if kind == "INPUT" and name in self.inlets:
-            self._input(name, event["value"], event["metadata"])
-        elif end in self._credited and kind in ("INPUT", "INPUT_CLOSED"):
-            with self._credit:
-                if kind == "INPUT":
-                    self._credited[end] = max(
-                        self._credited[end], int(event["value"].to_numpy(zero_copy_only=False)[0])
-                    )
-                else:  # there is no reader any more
-                    del self._credited[end]
-                self._credit.notify_all()
-        elif kind == "INPUT_CLOSED" and name.startswith(MEET):
-            self._part_ended(name[len(MEET) + 1 :])
-        elif kind == "INPUT":
-            self.met(bytes(event["value"].to_numpy(zero_copy_only=False)).decode())
-        elif kind == "INPUT_CLOSED" and name in self.inlets:
-            self._ended[name] = time.monotonic()
+        if kind == "INPUT":
+            self._came_at(name, event)
+        elif kind == "INPUT_CLOSED":
+            self._closed_at(name)
         elif kind == "STOP":
             self._stopped = True
             if name == "MANUAL":
@@ -193,6 +179,35 @@ class DoraNode(Bridge):
             self.fail("node %s has failed: %s" % (name, event["value"]["error"]))
         elif kind == "ERROR" and "imed out" not in str(event["error"]):  # nothing came for a while
             self.fail("dora says: %s" % event["error"])
+
+    def _came_at(self, name: str, event: Dict[str, Any]) -> None:
+        """A token, what a reader has taken, or a part that begins."""
+        value = event["value"]
+        if name in self.inlets:
+            self._input(name, value, event["metadata"])
+        elif _output_of(name) in self._credited:
+            self._taken(_output_of(name), int(value.to_numpy(zero_copy_only=False)[0]))
+        else:
+            self.met(bytes(value.to_numpy(zero_copy_only=False)).decode())
+
+    def _closed_at(self, name: str) -> None:
+        """The other end of an input is gone."""
+        if _output_of(name) in self._credited:
+            self._taken(_output_of(name), None)
+        elif name.startswith(MEET):
+            self._part_ended(name[len(MEET) + 1 :])
+        elif name in self.inlets:
+            self._ended[name] = time.monotonic()
+
+    def _taken(self, end: str, tokens: Optional[int]) -> None:
+        """The reader of an output has taken so many tokens so far; None: there is no reader any
+        more."""
+        with self._credit:
+            if tokens is None:
+                del self._credited[end]
+            else:
+                self._credited[end] = max(self._credited[end], tokens)
+            self._credit.notify_all()
 
     def _part_ended(self, name: str) -> None:
         """A part is no node any more. After its hello, its connection tells how it has ended."""
@@ -219,6 +234,11 @@ class DoraNode(Bridge):
         self.came(
             name, value.to_numpy(zero_copy_only=False), shape if isinstance(shape, list) else None
         )
+
+
+def _output_of(name: str) -> str:
+    """The output whose reader says at this input what it has taken; empty where none does."""
+    return name[: -len(TAKEN)] if name.endswith(TAKEN) else ""
 
 
 def _cause(error: RuntimeError) -> str:

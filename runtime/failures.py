@@ -19,13 +19,8 @@ class Failure:
     def __init__(
         self, app: str, task: str, firing: Optional[int], reason: str, details: str = ""
     ) -> None:
-        self.app, self.task, self.firing, self.reason, self.details = (
-            app,
-            task,
-            firing,
-            reason,
-            details,
-        )
+        self.app, self.task, self.firing = app, task, firing
+        self.reason, self.details = reason, details
 
     def __str__(self) -> str:
         if not self.task:

@@ -279,11 +279,7 @@ class App:
     it will have."""
 
     def __init__(
-        self,
-        run: "Run",
-        name: str,
-        period: Optional[Fraction],
-        deadline: Optional[Fraction],
+        self, run: "Run", name: str, period: Optional[Fraction], deadline: Optional[Fraction]
     ) -> None:
         self.run, self.name = run, name
         self.period, self.deadline = period, deadline

@@ -205,13 +205,12 @@ class Harness(unittest.TestCase):
 
     def _without_a_frame(self) -> str:
         """Why no frame was finished, as far as one can tell."""
-        tasks = [t for t in self.document["tasks"] if not t["inputs"]]
-        fired = [
-            "%s fired %d times of the %d of a frame" % (t["name"], fired, t["firings"])
-            for t in tasks
-            for fired in [len(self.run_.inputs.get(t["name"], {}))]
-            if fired < t["firings"]
-        ]
+        fired = []
+        for task in self.document["tasks"]:
+            name, firings = task["name"], task["firings"]
+            count = len(self.run_.inputs.get(name, {}))
+            if not task["inputs"] and count < firings:
+                fired.append("%s fired %d times of the %d of a frame" % (name, count, firings))
         told = ", ".join(fired) or "no source ended"
         return "no frame was finished: %s; the program ran in %s" % (told, os.getcwd())
 
@@ -222,31 +221,31 @@ class Harness(unittest.TestCase):
             seen, expected = self.run_.inputs.get(name, {}), self.reference.expected[name]
             self.assertEqual(len(expected), self.firings[name], "reference firings of %s" % name)
             skipped = self.run_.skipped.get(name, set())
-            self.assertEqual(
-                {f for f, arrays in enumerate(expected) if arrays is None} - skipped,
-                set(),
-                "skipped by the reference alone",
-            )
+            alone = {f for f, arrays in enumerate(expected) if arrays is None} - skipped
+            self.assertEqual(alone, set(), "skipped by the reference alone")
             for firing, arrays in enumerate(expected):
-                if arrays is None or (
-                    firing in skipped and firing in self.reference.failed.get(name, ())
-                ):
+                failed = firing in skipped and firing in self.reference.failed.get(name, ())
+                if arrays is None or failed:
                     continue
                 for port, mine, wanted in zip(task["inputs"], seen[firing], arrays):
                     place = "input %s of %s, firing %d" % (port["name"], name, firing)
                     within = loose.get((name, port["name"]), (0.0, 0.0))
-                    if not isinstance(wanted, list):
-                        self._compare(mine, wanted, within, place)
-                        continue
-                    shapes = [[list(one.shape) for one in side] for side in (mine, wanted)]
-                    self.assertEqual(*shapes, place)
-                    for one, other in zip(mine, wanted):
-                        self._compare(one, other, within, place)
+                    self._compare_all(mine, wanted, within, place)
         least = {t["name"]: t["code"].get("noise_db") for t in self.document["tasks"]}
         for name, noise in self.reference.noise.items():
             if noise.samples:
                 sys.stderr.write("\n%s: %s, %g dB asked for\n" % (name, noise, least[name]))
                 self.assertTrue(noise.within(least[name]), "%s: %s" % (name, noise))
+
+    def _compare_all(self, mine: Any, wanted: Any, within: Tuple[float, float], place: str) -> None:
+        """An array, or several of different shapes, as in `_compare`."""
+        if not isinstance(wanted, list):
+            self._compare(mine, wanted, within, place)
+            return
+        shapes = [[list(one.shape) for one in side] for side in (mine, wanted)]
+        self.assertEqual(shapes[0], shapes[1], place)
+        for one, other in zip(mine, wanted):
+            self._compare(one, other, within, place)
 
     def _compare(self, mine: Any, wanted: Any, within: Tuple[float, float], place: str) -> None:
         """An array with that of the reference: `within` a relative and an absolute tolerance."""
@@ -277,10 +276,8 @@ class Harness(unittest.TestCase):
             for c in app["channels"]:
                 there = running.get(c["name"], set())
                 if c["source"] in place or c["destination"] in place:
-                    ends = (
-                        place.get(c["source"], c["source"]),
-                        place.get(c["destination"], c["destination"]),
-                    )
+                    source, destination = c["source"], c["destination"]
+                    ends = place.get(source, source), place.get(destination, destination)
                     there = there | between.get(ends, set())
                 self.assertIn(c["capacity"], there, "capacity of %s" % c["name"])
 

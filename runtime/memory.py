@@ -70,9 +70,8 @@ class Outputs:
         fixed = all(n != OPEN for p in ports for n in p.shape) and len(set(names)) == len(ports)
         fixed &= not any(p.bounded for p in ports)
         #: Are they written into memory of our own?
-        self.large = (
-            bool(ports) and fixed and (own or sum(size for *_, size in self._ports) >= LARGE)
-        )
+        size = sum(size for *_, size in self._ports)
+        self.large = bool(ports) and fixed and (own or size >= LARGE)
         self._free: Dict[str, List[bytearray]] = {name: [] for name in names}
         self._lent: Dict[int, Tuple[Any, str, bytearray]] = {}
 

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .code import Network
+from .code import Network, stacked_shape
 from .memory import Outputs, Rehearsal
 from .tokens import Port, TaskError
 
@@ -89,7 +89,7 @@ class OpenVino(Network):
 
     def _grouped(self, port: Port, count: int) -> Port:
         """The tensor of so many firings."""
-        shape = tuple(count * n for n in port.shape[:1]) + port.shape[1:]
+        shape = stacked_shape(count, port.shape)
         return Port(port.name, port.dtype.name, shape)
 
     def _shape(self, port: Port) -> Tuple[Union[int, Tuple[int, int]], ...]:

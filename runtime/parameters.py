@@ -33,13 +33,8 @@ class _Parameter:
     def __init__(
         self, task: str, name: str, kind: Optional[str], value: Any, language: str
     ) -> None:
-        self.task, self.name, self.kind, self.value, self.language = (
-            task,
-            name,
-            kind,
-            value,
-            language,
-        )
+        self.task, self.name, self.language = task, name, language
+        self.kind, self.value = kind, value
 
     def __str__(self) -> str:
         value = os.path.basename(self.value["file"]) if self.kind == "file" else self.value

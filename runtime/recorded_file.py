@@ -71,11 +71,6 @@ class Track:
         self.numbers, places = np.unique(backwards, return_index=True)
         self._places = len(backwards) - 1 - places
 
-    def count_as_one(self) -> None:
-        """Number messages as they come: those of others have other numbers, or none."""
-        self._numbers = array("q", range(len(self._numbers)))
-        self.complete()
-
     def place(self, number: int) -> int:
         """Where a token is among `numbers`, or NONE."""
         place = int(np.searchsorted(self.numbers, number))

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Type
 
 import numpy as np
 
@@ -62,39 +62,57 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
     that is given."""
     kind = document["kind"]
     if kind == "cuda":
-        if document["twin"] is None:
-            raise TaskError(
-                "it has code for a GPU only, and no `reference` in its .flow to compare with"
-            )
-        return make_code(document["twin"], home, libraries)
-    if kind == "link":
-        return _Border()
-    if kind == "transfer":
-        return _made("Forward")
-    if kind in ("in", "out"):  # what came in is played back, and what goes out is all that matters
-        return Inlet() if kind == "in" else Outlet()
-    if kind in ("repeat", "last"):
-        return _made(kind.capitalize(), document["count"], document["block"])
+        return make_code(_twin(document), home, libraries)
     if kind == "python":
-        parameters = {k: value_of(v, home) for k, v in document["parameters"]}
-        parameters.update((event, _unheard) for event in document.get("events", ()))
-        return Python(document["file"], document["name"], **parameters)
+        return _in_python(document, home)
     if kind == "c":
-        values = [(n, t, value_of(v, home)) for n, t, v in document["parameters"]]
-        state = [(n, d, tuple(s)) for n, d, s in document["state"]]
-        return C(_copied(document["library"], home, libraries), document["name"], values, state)
+        return _in_c(document, home, libraries)
     if kind in ("moving", "moving_engine"):
-        variants = [
-            _made("Variant", v["layers"], v["parts"], v["work"]) for v in document["variants"]
-        ]
-        cut = _made("Cut", document["network"], variants, document["start"], document["others"])
-        return _made("Stage", cut, document["stage"], document["tensors"])
+        return _moving_stage(document)
     if kind == "segments":
         segments = [(s["file"], s["reads"], s["makes"]) for s in document["segments"]]
         return _made("Segments", segments, document["outputs"])
+    if kind in ("repeat", "last"):
+        return _made(kind.capitalize(), document["count"], document["block"])
+    if kind == "transfer":
+        return _made("Forward")
+    if kind in _ENDS:
+        return _ENDS[kind]()
     # Of a network in bands the file is the whole: what it makes is what bands have to make.
     library = document.get("library", "")
     return Network(document["file"], document["inputs"], document["outputs"], 1, library=library)
+
+
+#: What came in is played back, and what goes out is all that matters.
+_ENDS: Dict[str, Type[Code]] = {"in": Inlet, "out": Outlet, "link": _Border}
+
+
+def _twin(document: Dict[str, Any]) -> Any:
+    """What stands in for code on a GPU. Raises TaskError where nothing does."""
+    if document["twin"] is None:
+        raise TaskError(
+            "it has code for a GPU only, and no `reference` in its .flow to compare with"
+        )
+    return document["twin"]
+
+
+def _in_python(document: Dict[str, Any], home: str) -> Python:
+    parameters = {k: value_of(v, home) for k, v in document["parameters"]}
+    parameters.update((event, _unheard) for event in document.get("events", ()))
+    return Python(document["file"], document["name"], **parameters)
+
+
+def _in_c(document: Dict[str, Any], home: str, libraries: str) -> C:
+    values = [(n, t, value_of(v, home)) for n, t, v in document["parameters"]]
+    state = [(n, d, tuple(s)) for n, d, s in document["state"]]
+    return C(_copied(document["library"], home, libraries), document["name"], values, state)
+
+
+def _moving_stage(document: Dict[str, Any]) -> Any:
+    """A stage of a network whose cut moves while it runs."""
+    variants = [_made("Variant", v["layers"], v["parts"], v["work"]) for v in document["variants"]]
+    cut = _made("Cut", document["network"], variants, document["start"], document["others"])
+    return _made("Stage", cut, document["stage"], document["tensors"])
 
 
 def _made(name: str, *given: Any) -> Any:
@@ -168,15 +186,12 @@ class Reference:
         self._libraries = tempfile.TemporaryDirectory(prefix="flowc-reference-")
         for task in app["tasks"]:
             ports = make_ports(task["inputs"]), make_ports(task["outputs"])
-            self._tasks[task["name"]] = (
-                *ports,
-                make_code(task["code"], home, self._libraries.name),
-            )
+            code = make_code(task["code"], home, self._libraries.name)
+            self._tasks[task["name"]] = (*ports, code)
             self.expected[task["name"]] = []
             for port in (p for p in ports[0] if p.window):
-                self._seen[task["name"], port.name] = [
-                    np.zeros(port.shape, port.dtype)
-                ] * port.window
+                zero = np.zeros(port.shape, port.dtype)
+                self._seen[task["name"], port.name] = [zero] * port.window
         for c in app["channels"]:
             destination = (c["destination"], c["destination_port"])
             port = next(p for p in self._tasks[c["source"]][1] if p.name == c["source_port"])
@@ -283,18 +298,12 @@ class Reference:
         tokens = self._tokens_of(name, port, firing)
         if any(token is None for token in tokens):
             return None
-        there = [token for token in tokens if token is not NULL and token is not ABSENT]
         if tokens and all(token is ABSENT for token in tokens):
             return NULL if port.count else ABSENT
-        if port.bounded and (port.count or len(there) == len(tokens)):
-            return [np.array(token) for token in there] if port.stacked else np.array(there[0])
-        if port.count:
-            return np.asarray(there, port.dtype).reshape((len(there),) + port.shape)
-        if len(there) < len(tokens):
+        there = [token for token in tokens if not _stands_in(token)]
+        if len(there) < len(tokens) and not port.count:
             return NULL
-        if port.stacked:
-            return np.asarray(tokens, port.dtype).reshape(port.block_shape(firing))
-        return np.array(tokens[0], port.dtype)
+        return _block(port, firing, there)
 
     def _tokens_of(self, name: str, port: Port, firing: int) -> List[Any]:
         """The tokens that a firing takes through an input, with those that a window keeps."""
@@ -333,6 +342,17 @@ class Reference:
         if name in self._anew:
             code.close()
             code.open(self._home, inputs, outputs)
+
+
+def _block(port: Port, firing: int, tokens: Sequence[Any]) -> Any:
+    """Tokens as a firing reads them through an input."""
+    if port.bounded:
+        return [np.array(token) for token in tokens] if port.stacked else np.array(tokens[0])
+    if port.count:
+        return np.asarray(tokens, port.dtype).reshape((len(tokens),) + port.shape)
+    if port.stacked:
+        return np.asarray(tokens, port.dtype).reshape(port.block_shape(firing))
+    return np.array(tokens[0], port.dtype)
 
 
 def _stands_in(array: Any) -> bool:

@@ -451,10 +451,7 @@ class _Compared:
         text = "%s %s" % (self._name, self.first[1])
         if self._largest and self.first[1].endswith("differs"):
             text = text[: -len(" differs")] + ", largest %.3g" % self._largest
-        counts = [
-            (self._different, "differ"),
-            (self._missing, "do not come"),
-        ]
+        counts = [(self._different, "differ"), (self._missing, "do not come")]
         more = [
             "%s of %s %s" % (format(n, ","), format(len(self._seen), ","), word)
             for n, word in counts

@@ -8,6 +8,7 @@ written as their bytes, which the last axis counts.
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from typing import Any, Optional, Sequence, Tuple
@@ -222,10 +223,7 @@ def _numbers(cursor: _Cursor, kind: str, port: Port) -> Tuple[np.ndarray, Tuple[
         raise ValueError("has other numbers than 0 and 1 for `%s`" % port.name)
     if not sizes and port.shape and array.size == int(np.prod(port.shape)):
         return array, port.shape
-    product = 1
-    for size in sizes:
-        product *= size
-    if product != array.size:
+    if math.prod(sizes) != array.size:
         raise ValueError("has %d numbers, and its sizes are %s" % (array.size, sizes[:8]))
     return array, tuple(sizes)
 

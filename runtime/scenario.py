@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from .clocks import Wanted
-from .graph import App
+from .graph import FOREVER, App
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -51,6 +51,11 @@ class State:
     def begun(self) -> bool:
         """Has every app begun a frame, unless its stream has ended?"""
         return all(a.under_way or a.limit <= a.mark for a in self.apps)
+
+    @property
+    def due(self) -> int:
+        """When it is left without an event, in ns; it may be FOREVER."""
+        return FOREVER if self.after is None else self.timer + self.after[0]
 
 
 class Change:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
     from .control import Control
+    from .scenario import Change
 
 
 def document(control: Control) -> Dict[str, Any]:
@@ -26,23 +27,24 @@ def document(control: Control) -> Dict[str, Any]:
         },
         "energy_from": control.power.source if joules and control.power is not None else None,
         "clocks": _clocks(control),
-        "switches": [
-            {
-                "from": c.source.name,
-                "to": c.target.name,
-                "event": c.event,
-                "protocol": c.protocol,
-                "drain_ms": round((c.drained - c.asked) / 1e6, 3),
-                "first_ms": round((c.first - c.asked) / 1e6, 3) if c.first else None,
-                "bound_ms": round(c.source.bounds[c.target.name] / 1e6, 3)
-                if c.target.name in c.source.bounds
-                else None,
-                "control_ms": round(c.control / 1e6, 3) if c.entered else None,
-            }
-            for c in control.changes
-        ],
+        "switches": [_switch(change) for change in control.changes],
         "stays": [{"state": s.state, "frames": s.frames} for s in control.stays],
         "events": {"ignored": control.ignored},
+    }
+
+
+def _switch(change: Change) -> Dict[str, Any]:
+    """What the report says of a change; times from its event on."""
+    bound = change.source.bounds.get(change.target.name)
+    return {
+        "from": change.source.name,
+        "to": change.target.name,
+        "event": change.event,
+        "protocol": change.protocol,
+        "drain_ms": round((change.drained - change.asked) / 1e6, 3),
+        "first_ms": round((change.first - change.asked) / 1e6, 3) if change.first else None,
+        "bound_ms": None if bound is None else round(bound / 1e6, 3),
+        "control_ms": round(change.control / 1e6, 3) if change.entered else None,
     }
 
 
@@ -81,10 +83,8 @@ def table_rows(found: Dict[str, Any]) -> List[List[Sequence[Any]]]:
         ]
     ]
     for kind, own in kinds.items():
-        drains, firsts = (
-            [c["drain_ms"] for c in own],
-            [c["first_ms"] for c in own if c["first_ms"] is not None],
-        )
+        drains = [c["drain_ms"] for c in own]
+        firsts = [c["first_ms"] for c in own if c["first_ms"] is not None]
         figures = [
             _mean(drains),
             max(drains),

@@ -31,11 +31,10 @@ class TerminalStatus:
             return
         self._next = now + ON_TERMINAL
         seconds = max((time.perf_counter_ns() - run.begin) / 1e9, 1e-9)
-        apps = [
-            "%s %d frames, %.1f fps" % (a.name, n, n / seconds)
-            for a in run.running
-            for n in [a.base + a.done]
-        ]
+        apps = []
+        for app in run.running:
+            frames = app.base + app.done
+            apps.append("%s %d frames, %.1f fps" % (app.name, frames, frames / seconds))
         state = "" if run.state_name is None else run.state_name + ": "
         write_to("stderr", "\r\033[K" + (state + "; ".join(apps))[:110])
 

@@ -45,8 +45,6 @@ Inside = Tuple[Task, Optional[int]]
 END = {signal.SIGINT, signal.SIGTERM}
 #: Signals that are handed on as they are, if they were sent to the supervisor alone.
 OTHERS = {signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
-
-
 #: What else is to be done in the supervisor when a program has failed that cannot say so: with the
 #: exit status.
 OnFailure = Callable[[Failure, int], None]
@@ -106,12 +104,8 @@ class _Supervisor:
     def __init__(
         self, run: Run, watchdog: float, child: int, dump: int, on_failure: OnFailure
     ) -> None:
-        self._watchdog, self._child, self._dump, self._on_failure = (
-            watchdog,
-            child,
-            dump,
-            on_failure,
-        )
+        self._watchdog, self._child = watchdog, child
+        self._dump, self._on_failure = dump, on_failure
         self._tasks, self._board = run.tasks, run.cells
         self._beats = -1
         self._life = self._looked = time.monotonic()
@@ -160,16 +154,7 @@ class _Supervisor:
     def _stuck(self) -> str:
         """Why the program has to be ended, if it has to be."""
         now = time.monotonic()
-        stopped, insisted = is_stopped(self._child), len(self._ends) > 1
-        if stopped and (self._board.follows or insisted):
-            os.kill(self._child, signal.SIGCONT)
-        suspended = (stopped and not insisted) or now - self._looked > ASLEEP
-        self._looked = now
-        if self._board.beats != self._beats:
-            self._beats, self._unheeded = self._board.beats, 0
-            self._life, self._words = now, 0
-        elif suspended:
-            self._life, self._words = now, 0
+        self._look_for_life(now)
         silent = now - self._life
         if self._unheeded:
             patience = HEED if self._unheeded == 1 else HEED_AGAIN
@@ -178,15 +163,34 @@ class _Supervisor:
         elif self._board.phase != IDLE:
             if self._watchdog and silent > self._watchdog:
                 return "did not return for %s s (see --watchdog)" % digits.seconds(silent)
-            starts = self._board.phase == STARTING
-            if silent > (STARTS * (1 + self._words) if starts else SILENT * 2**self._words):
-                self._words += 1
-                doing = {STARTING: "starting", CLOSING: "closing"}.get(
-                    self._board.phase, "in a firing"
-                )
-                names = ", ".join(_named(i) for i in self._inside())
-                _say(NO_LIFE % (silent, names or "the program", doing))
+            self._warn(silent)
         return ""
+
+    def _look_for_life(self, now: float) -> None:
+        """A beat is a sign of life. A suspended program cannot give one, so that time does not
+        count; it is continued where it stopped itself, or was asked twice to end."""
+        stopped, insisted = is_stopped(self._child), len(self._ends) > 1
+        if stopped and (self._board.follows or insisted):
+            os.kill(self._child, signal.SIGCONT)
+        suspended = (stopped and not insisted) or now - self._looked > ASLEEP
+        self._looked = now
+        beats = self._board.beats
+        if beats != self._beats:
+            self._beats, self._unheeded = beats, 0
+        elif not suspended:
+            return
+        self._life, self._words = now, 0
+
+    def _warn(self, silent: float) -> None:
+        """Say after so many seconds of silence what the program is at, and later again."""
+        phase = self._board.phase
+        patience = STARTS * (1 + self._words) if phase == STARTING else SILENT * 2**self._words
+        if silent <= patience:
+            return
+        self._words += 1
+        doing = {STARTING: "starting", CLOSING: "closing"}.get(phase, "in a firing")
+        names = ", ".join(map(_named, self._inside()))
+        _say(NO_LIFE % (silent, names or "the program", doing))
 
     def _ended(self, status: int) -> int:
         """What the end of the program means."""
@@ -214,16 +218,14 @@ class _Supervisor:
         return [(self._tasks[line[0] - 1], line[1]) for line in workers if line[0]]
 
     def _failure(self, reason: str, inside: Sequence[Inside]) -> Failure:
-        reason = {STARTING: "cannot start: ", CLOSING: "close: "}.get(
-            self._board.phase, ""
-        ) + reason
+        step = {STARTING: "cannot start: ", CLOSING: "close: "}.get(self._board.phase, "")
+        reason = step + reason
         if len(inside) == 1:
             task, firing = inside[0]
             return Failure(task.app.name, task.name, firing, reason)
         if inside:
-            return Failure(
-                "", "", None, "one of %s failed: %s" % (", ".join(map(_named, inside)), reason)
-            )
+            names = ", ".join(map(_named, inside))
+            return Failure("", "", None, "one of %s failed: %s" % (names, reason))
         return Failure("", "", None, "the program failed outside of its tasks: " + reason)
 
     def _crash(self) -> Tuple[Optional[Task], str]:

@@ -241,26 +241,23 @@ class Worker(threading.Thread, Waiter):
     ) -> None:
         """Firings of a task that are one call. Without `arrays`, tokens are missing that the task
         cannot do without: its holes are handed on."""
-        app, run = task.app, self.of_run
         if self.scheduling is not None:
-            self.scheduling.admit(self, run)
-        starts = task.starts_frame and firing == iteration * task.per_iteration
-        if starts and not task.live:
-            app.started(iteration, time.perf_counter_ns() if release is None else release)
+            self.scheduling.admit(self, self.of_run)
+        if task.starts_frame and not task.live and firing == iteration * task.per_iteration:
+            task.app.started(iteration, time.perf_counter_ns() if release is None else release)
         start = self.enter(task, firing)
-        waits = _Waits(task, run.tracer is not None) if task.is_timed else None
+        waits = _Waits(task, self.of_run.tracer is not None) if task.is_timed else None
         results: Sequence[Any]
         try:
             if arrays is None:
-                task.skipped += group
-                results = self.holes(task, firing, group, iteration)
+                results = self.left_out(task, firing, group, iteration)
             else:
                 if task.fetches:
                     arrays = [on_host(array) for array in arrays]
                     start = time.perf_counter_ns()  # waiting for a device is no work
                 results = self._called(task, arrays, firing, group, start)
         except (StopIteration, EndOfStream):
-            app.end_at(iteration)
+            task.app.end_at(iteration)
             raise EndOfStream from None
         except BaseException as error:
             results = self.failed(error, task, firing, group, iteration, arrays)
@@ -269,12 +266,8 @@ class Worker(threading.Thread, Waiter):
         end = time.perf_counter_ns()
         if waits is not None:
             start = waits.over(start, end)
-        if task.live:
-            release = task.arrival(end)
-            if starts:
-                app.started(iteration, release)
-        if task.releases or task.paths:
-            tell_paths(task, firing, group, start if release is None else release, end)
+        if task.live or task.releases or task.paths:
+            _note_times(task, firing, group, release, start, end)
         self._finish(task, firing, group, results, start, end)
 
     def _called(
@@ -292,6 +285,11 @@ class Worker(threading.Thread, Waiter):
         if task.recorded is not None:
             task.recorded(firing, group, [on_host(r) for r in results])
         return results
+
+    def left_out(self, task: Task, firing: int, group: int, iteration: int) -> List[Hole]:
+        """What firings make that do not take place, since tokens are missing."""
+        task.skipped += group
+        return self.holes(task, firing, group, iteration)
 
     def _leave(self, task: Task, firing: int) -> None:
         """It is in no task any more."""
@@ -458,12 +456,7 @@ class Worker(threading.Thread, Waiter):
             raise Stopped from None
 
     def holes(
-        self,
-        task: Task,
-        firing: int,
-        group: int,
-        iteration: int,
-        failure: Optional[Failure] = None,
+        self, task: Task, firing: int, group: int, iteration: int, failure: Optional[Failure] = None
     ) -> List[Hole]:
         """What a firing makes that fails, or that is left out."""
         task.app.skip(iteration, failure)
@@ -555,6 +548,18 @@ def _rows(task: Task, arrays: Sequence[Any]) -> Any:
             rows = block.rows or (task.app.rows if task.app.requests else None)
             return None if rows is None else rows(arrays, task.outputs)
     return None
+
+
+def _note_times(
+    task: Task, firing: int, group: int, release: Optional[int], start: int, end: int
+) -> None:
+    """Tell paths when firings were released and ended, in ns. Data releases a live source, and may
+    begin a frame."""
+    if task.live:
+        release = task.arrival(end)
+        if task.starts_frame and firing % task.per_iteration == 0:
+            task.app.started(firing // task.per_iteration, release)
+    tell_paths(task, firing, group, start if release is None else release, end)
 
 
 def tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:

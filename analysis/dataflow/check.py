@@ -309,10 +309,8 @@ def _tokens(count: int, kind: str) -> str:
 def _schedulable(
     app: Application, balance: Repetition, known: AppTimes | None
 ) -> tuple[Verdict, tuple[Diagnostic, ...]]:
-    times = least_times = {t.name: t.wcet_ns for t in app.tasks}
-    if known is not None:
-        unknown: dict[str, tuple[Fraction, ...]] = dict.fromkeys(known.guessed, ())
-        times, least_times = known.ns | unknown, known.ns | known.least_ns | unknown
+    """Can the period and the deadlines be kept, on one processor or on any?"""
+    times, least_times = _worst_and_least(app, known)
     if app.period_ns is None:
         return _unpaced(app, balance, least_times)
     period = app.period_ns
@@ -322,23 +320,32 @@ def _schedulable(
     # Unknown times count as 0: what is impossible then is impossible with any times.
     least_times = {name: ns or (Fraction(0),) for name, ns in least_times.items()}
     least = graph_of(app, balance.vector, least_times)
+    sources = [least.names[t] for t in sources_and_sinks(least)[0]]
     work = _all_work(balance, times)
     total = sum(work.values(), Fraction(0))
-    sources = [least.names[t] for t in sources_and_sinks(least)[0]]
     least_late, late_by = (0, 0) if known is None else known.wakeup_ns
     one_is_enough = total <= period and _in_time(
         app, balance, period, _one_after_the_other(app, balance, period, times, sources, late_by)
     )
     if not one_is_enough:
-        free = without_serial(least, {i for i, t in enumerate(app.tasks) if t.replicable})
-        apart = any(balance.vector[name] > 1 for name in sources)
-        late = _impossible(app, balance, period, free, least_late, timed=bool(work), apart=apart)
+        late = _impossible(app, balance, period, least, sources, least_late, timed=bool(work))
         if late:
             return Verdict(False, late[0].message), late
     untimed = [task for task in app.tasks if task.name not in work]
     if untimed:
         return Verdict(None, _not_known(untimed, some=bool(work))), ()
     return _at_best(total, period, one_is_enough), ()
+
+
+def _worst_and_least(
+    app: Application, known: AppTimes | None
+) -> tuple[dict[str, tuple[Fraction, ...]], dict[str, tuple[Fraction, ...]]]:
+    """The worst and the least times of each task in ns, a phase each; empty where not known."""
+    if known is None:
+        declared = {t.name: t.wcet_ns for t in app.tasks}
+        return declared, declared
+    unknown: dict[str, tuple[Fraction, ...]] = dict.fromkeys(known.guessed, ())
+    return known.ns | unknown, known.ns | known.least_ns | unknown
 
 
 def _not_known(untimed: Sequence[Task], some: bool) -> str:
@@ -426,19 +433,22 @@ def _impossible(
     balance: Repetition,
     period: Fraction,
     graph: Graph,
+    sources: Collection[str],
     late_by: int,
     *,
     timed: bool,
-    apart: bool,
 ) -> tuple[Diagnostic, ...]:
-    """Why no mapping keeps the period or the deadlines, if threads wake up so late.
+    """Why no mapping keeps the period or the deadlines, with the least times in `graph`, if threads
+    wake up so late.
 
     It takes times, or releases of a source that lie apart, or the deadline of a path.
     """
+    graph = without_serial(graph, {i for i, t in enumerate(app.tasks) if t.replicable})
     if timed:
         slow = _cycle_too_slow(app, period, graph)
         if slow is not None:
             return (slow,)
+    apart = any(balance.vector[name] > 1 for name in sources)
     if timed or apart or app.paths:
         return _too_late(app, balance, period, graph, late_by)
     return ()

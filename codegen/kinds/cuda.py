@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...model.application import Task
+from ...model.application import Launch, Task
 from ...model.deployment import Deployment, Plain
 from ..libraries import CUDA_PYTHON, Library
 from ..names import literal
@@ -83,25 +83,21 @@ def _launch(launch: DeployedLaunch) -> str:
     )
 
 
+def _deployed(launch: Launch) -> DeployedLaunch:
+    """A launch with its numbers as text."""
+    arguments = tuple(a if isinstance(a, str) else (a[0], number(a[1])) for a in launch.arguments)
+    return DeployedLaunch(launch.kernel, arguments, launch.grid, launch.block, launch.shared)
+
+
 def _make(task: Task, site: CodeSite) -> CudaCode | None:
     code = task.implementation_on("gpu")
     if task.network is not None or code is None:
         return None
     file = site.sources.place("tasks", code.path)
     headers(code.path, site.sources)
-    launches = tuple(
-        DeployedLaunch(
-            x.kernel,
-            tuple(a if isinstance(a, str) else (a[0], number(a[1])) for a in x.arguments),
-            x.grid,
-            x.block,
-            x.shared,
-        )
-        for x in code.launches
-    )
     return CudaCode(
         file,
-        launches,
+        tuple(_deployed(launch) for launch in code.launches),
         tuple((f.name, f.type.dtype, f.type.shape) for f in task.scratch),
         tuple((f.name, f.type.dtype, f.type.shape) for f in task.state),
         site.place.graph,

@@ -26,7 +26,7 @@ from ..kinds.python import PythonCode
 from ..kinds.resample import ResampleCode
 from ..kinds.tensorrt import TensorRTCode
 from .kernels import not_compilable
-from .main_cpp import lossy
+from .scope import lossy
 
 #: The kinds of code of native programs.
 _KINDS = (

@@ -6,6 +6,7 @@ In: a deployment with a scenario. Out: strings for the template of main.cpp.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ..marks import Marks
 from .choice import Served, served
 from .layout import layout
 from .main_cpp import MainText, rendered
+from .scope import Scope
 from .symbols import symbols_of
 
 if TYPE_CHECKING:
@@ -48,32 +50,24 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
 
     def text_of(state: DeployedState) -> MainText:
         own = replace(deployment, apps=state.apps, processors=state.processors, scenario=None)
-        return MainText(own, layout(own, in_states=True), symbols, Marks((), {}), whole)
+        places = layout(own, in_states=True)
+        return MainText(Scope(own, places, symbols, Marks((), {}), whole))
 
     texts = {state.name: text_of(state) for state in scenario.states}
     ids = next(iter(texts.values())).states
     prototypes: dict[str, dict[str, str]] = {}
     links: dict[str, None] = {}
     settings: dict[str, None] = {}
-    shared: dict[str, dict[str, Any]] = {}
-    workers: dict[str, int] = {}
-    for state in scenario.states:
-        text = texts[state.name]
+    for text in texts.values():
         prototypes |= {p["name"]: p for p in text.prototypes()}
         links |= dict.fromkeys(text.links())
         settings |= dict.fromkeys(text.settings())
-        for app in state.apps:
-            for task in app.tasks:
-                # an engine has something for each worker, in whatever state these are most
-                if text.replicas_of(task.name) > workers.get(task.name, 0):
-                    workers[task.name] = text.replicas_of(task.name)
-                    shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
     lanes = dict.fromkeys(w.processor for w in deployment.every_worker if w.order)
     planned = deployment.planned
     return {
         "prototypes": list(prototypes.values()),
         "links": list(links),
-        "shared": list(shared.values()),
+        "shared": _shared(scenario, texts),
         "parts": [_part(one, ids, text_of(one.state)) for one in sets],
         "scenario": {
             "states": [f"&{id_}::state" for id_ in ids.values()],
@@ -88,6 +82,20 @@ def _words(deployment: Deployment, scenario: DeployedScenario) -> dict[str, Any]
             "settings": list(settings),
         },
     }
+
+
+def _shared(scenario: DeployedScenario, texts: Mapping[str, MainText]) -> list[dict[str, Any]]:
+    """The code that a task has in all states. An engine has something for each worker: it is as in
+    the state in which these are most."""
+    shared: dict[str, dict[str, Any]] = {}
+    workers: dict[str, int] = {}
+    for state in scenario.states:
+        text = texts[state.name]
+        for task in (task for app in state.apps for task in app.tasks):
+            if text.replicas_of(task.name) > workers.get(task.name, 0):
+                workers[task.name] = text.replicas_of(task.name)
+                shared[task.name] = {"id": text.id_of(task.name), "code": text.code(task)}
+    return list(shared.values())
 
 
 def _part(one: Served, ids: dict[str, str], text: MainText) -> dict[str, Any]:

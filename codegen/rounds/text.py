@@ -31,6 +31,16 @@ def function_text(name: str, plan: Plan, guards: Guards | None, *, recorded: boo
     return _Function(plan, guards, recorded).lines(name)
 
 
+def _is_alone(plan: Plan) -> bool:
+    """Is everything of the app here? No other worker has to know then of frames that have begun."""
+    tasks = plan.order.tasks
+    if len(tasks) < len(plan.order.app.tasks) or plan.stages != [0]:
+        return False
+    if any(task.live for task in tasks):
+        return False
+    return all(plan.order.is_inside(channel) for task in tasks for channel in task.feeders)
+
+
 class _Function:
     """`n` is the number of the round, `k` says between which firings it is, `t` is when the next
     one begins. A block goes with its last reader. `tell` hands over what is known so far, also to a
@@ -43,14 +53,7 @@ class _Function:
         self._guards = guards
         self._guarded = {} if guards is None else guards.by_position
         self._names = Names(self._tasks)
-        app = plan.order.app
-        #: Everything of the app is here: no other worker has to know of frames that have begun.
-        self._alone = (
-            len(self._tasks) == len(app.tasks)
-            and plan.stages == [0]
-            and not any(task.live for task in self._tasks)
-            and all(self._order.is_inside(c) for task in self._tasks for c in task.feeders)
-        )
+        self._alone = _is_alone(plan)
         self._starters = [f.position for f in plan.firings if f.task.starts_frame and not f.offset]
         self._enders = [
             f.position for f in plan.firings if f.task.ends_frame and f.closes_iteration
@@ -111,20 +114,31 @@ class _Function:
         """Firings between which nothing has to be said or waited for."""
         found: list[list[Firing]] = [[]]
         for firing in self._plan.firings:
-            task, position = firing.task, firing.position
-            starts = position in (self._starters[:1] if self._alone else self._starters)
-            begins = starts or (task.opens and not self._alone) or self._is_paced(firing)
-            begins |= task.is_source and task.keeps_releases
-            ends = position in (self._enders[-1:] if self._alone else self._enders)
-            fits = can_follow(task) and position not in self._guarded and not self._waits(firing)
-            fits &= firing.number not in left_out
-            if begins or not fits:
+            fits = self._fits_a_chain(firing) and firing.number not in left_out
+            if not fits or self._says_before(firing):
                 found.append([])
             if fits:
                 found[-1].append(firing)
-            if ends or task.measured:
+            if self._says_after(firing):
                 found.append([])
         return [firings for firings in found if len(firings) > 1]
+
+    def _fits_a_chain(self, firing: Firing) -> bool:
+        guarded = firing.position in self._guarded
+        return can_follow(firing.task) and not guarded and not self._waits(firing)
+
+    def _says_before(self, firing: Firing) -> bool:
+        """Is something said or waited for before it: a frame begins, or a release is kept?"""
+        task = firing.task
+        starters = self._starters[:1] if self._alone else self._starters
+        if firing.position in starters or (task.opens and not self._alone):
+            return True
+        return self._is_paced(firing) or (task.is_source and task.keeps_releases)
+
+    def _says_after(self, firing: Firing) -> bool:
+        """Is something said behind it: a frame ends, or a path that is measured?"""
+        enders = self._enders[-1:] if self._alone else self._enders
+        return firing.position in enders or firing.task.measured
 
     def _is_paced(self, firing: Firing) -> bool:
         """Does it wait for its release, unless at full speed?"""

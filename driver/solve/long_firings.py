@@ -59,13 +59,12 @@ def _counted(joint: Joint, late: tuple[str, ...]) -> set[str]:
     """The tasks in the bounds of what is late; empty if there are no bounds."""
     assert joint.system is not None
     responses = bounds(joint.system).groups
-    terms = [
-        term
-        for name in late
-        for terms in (responses[name].terms, *(path.terms for path in responses[name].paths))
-        for term in terms
-    ]
-    return {term.who for term in terms}
+    counted: set[str] = set()
+    for name in late:
+        counted |= {term.who for term in responses[name].terms}
+        for path in responses[name].paths:
+            counted |= {term.who for term in path.terms}
+    return counted
 
 
 def _least_limit(joint: Joint, verdict: MappingVerdict) -> Fraction:

@@ -6,7 +6,7 @@ by `require`, `Valid`: the input of all later stages, which never have to check 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -439,14 +439,20 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     if loaded.unknown_platform is not None:
         diagnostics.append(loaded.unknown_platform)
     if staged is not None and not has_errors(diagnostics):
-        diagnostics += unlaunchable(staged.system.apps, staged.platform)
-        wishes = pinned(staged.system.apps, staged.platform, staged.system.pins)[1]
-        diagnostics += [d for d in wishes if d.code not in BUILD_ONLY]
-        diagnostics += unfit_unpinned(staged.system, staged.platform)
+        diagnostics += _unfit(staged.system, staged.platform)
         too_much = too_little(loaded.system.apps, staged.platform)
         if too_much is not None:
             diagnostics.append(too_much)
     return Checked(loaded, staged, verdicts, in_order(diagnostics), host)
+
+
+def _unfit(system: System, platform: Platform) -> Iterator[Diagnostic]:
+    """What a platform cannot run: launches, pins, and tasks without a pin."""
+    yield from unlaunchable(system.apps, platform)
+    for fault in pinned(system.apps, platform, system.pins)[1]:
+        if fault.code not in BUILD_ONLY:
+            yield fault
+    yield from unfit_unpinned(system, platform)
 
 
 def _staged(

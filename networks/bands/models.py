@@ -17,7 +17,7 @@ from ..onnx.extract import load_weights
 from ..onnx.nodes import made_by, read_by
 from .firings import BandFiring, kind_of
 from .net import PADDED, BandNet
-from .units import BandUnit, Reading
+from .units import Reading
 
 #: Of tensors, by name.
 Shapes = Mapping[str, tuple[int, ...]]
@@ -200,8 +200,3 @@ def _border(net: BandNet, shapes: Shapes) -> list[Any]:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(net.chain.tensors[tensor].dtype))
         values.append(helper.make_tensor_value_info(tensor, kind, list(shape)))
     return values
-
-
-def reads_of(unit: BandUnit, firing: BandFiring) -> tuple[str, ...]:
-    """The inputs of its model, in order."""
-    return unit.reads if firing.band is None else tuple(t for t, _ in firing.reads)

@@ -41,6 +41,11 @@ def broken(
     if layer.op in dla.FP16_ONLY and precision != "fp16":
         yield "fp16 only", precision
     yield from _tensors(layer)
+    yield from _shapes(layer, generation)
+
+
+def _shapes(layer: CheckedLayer, generation: Generation) -> Broken:
+    """Dimensions of the data and the result, and what an operator asks of its windows."""
     ranks = len(layer.data), len(layer.result)
     if layer.op in FOUR and ranks != (4, 4):
         yield "4 dimensions", f"{ranks[0]} to {ranks[1]} dimensions"

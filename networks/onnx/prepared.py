@@ -53,10 +53,7 @@ def prepared(path: Path, look: NetworkInterface, wishes: Wishes, root: Path) -> 
     `look` is the interface of the file. Raises NetworkError: F402 where ONNX Runtime refuses the
     model, F605 where it cannot be written.
     """
-    kept = wishes.named.difference(look.zipped)
-    cut = [b.name for b in look.outputs if not b.carried and b.name not in kept]
-    if len(cut) == len(look.outputs) and not look.zipped:
-        cut = []  # nothing would be left: the outputs are faults of the text
+    cut = _outputs_to_cut(look, wishes)
     fold = bool(wishes.constants) or wishes.sizes or bool(look.one_piece)
     if not cut and not fold:
         return path
@@ -73,23 +70,43 @@ def prepared(path: Path, look: NetworkInterface, wishes: Wishes, root: Path) -> 
         fold,
         not look.foreign,
     )
-    words = RULES, _versions(), look.content_hash
-    said = json.dumps({**asdict(request), "path": ""}, sort_keys=True)
-    digest = hashlib.sha256(f"{words} {said}".encode()).hexdigest()
-    place = root / KEPT / digest[:16] / f"{path.stem}.{digest[:6]}.onnx"
+    place = _place(request, look, path.stem, root)
     try:
         same = place.stat().st_size == len(SAME)
     except OSError:
         content = _made(request, path.name)
         same = content is None
-        try:
-            make_folders(root, Path(KEPT) / digest[:16])
-            replace_file(place, content or SAME)
-        except OSError as error:
-            if not same:
-                message = f"cannot write `{place}`: {reason(error)}"
-                raise NetworkError("F605", message, "make its folder writable") from error
+        _keep(place, content, root)
     return path if same else place
+
+
+def _outputs_to_cut(look: NetworkInterface, wishes: Wishes) -> list[str]:
+    """The outputs that no token carries and that the text does not name. If none was left, the
+    outputs are faults of the text: then all stay."""
+    kept = wishes.named.difference(look.zipped)
+    cut = [b.name for b in look.outputs if not b.carried and b.name not in kept]
+    leaves_none = len(cut) == len(look.outputs) and not look.zipped
+    return [] if leaves_none else cut
+
+
+def _place(request: Request, look: NetworkInterface, stem: str, root: Path) -> Path:
+    """Where the model of a request is kept, by all that it depends on."""
+    words = RULES, _versions(), look.content_hash
+    said = json.dumps({**asdict(request), "path": ""}, sort_keys=True)
+    digest = hashlib.sha256(f"{words} {said}".encode()).hexdigest()
+    return root / KEPT / digest[:16] / f"{stem}.{digest[:6]}.onnx"
+
+
+def _keep(place: Path, content: bytes | None, root: Path) -> None:
+    """Write a model; None: the file itself is the model. Raises NetworkError where a model cannot
+    be written."""
+    try:
+        make_folders(root, place.parent.relative_to(root))
+        replace_file(place, content or SAME)
+    except OSError as error:
+        if content is not None:
+            message = f"cannot write `{place}`: {reason(error)}"
+            raise NetworkError("F605", message, "make its folder writable") from error
 
 
 def _size(path: Path, look: NetworkInterface) -> int:

@@ -137,7 +137,6 @@ class _Program:
 
     def __init__(self, problem: JointProblem, assignment: Assignment) -> None:
         self._problem = problem
-        self._teams = {group.name: group for group in problem.groups}
         self._cut: dict[str, CutNet] = {}
         self.tasks: dict[str, Fired] = {}
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):

@@ -390,9 +390,8 @@ private:
             const bool ending = run.ending(), parked = state.parked();
             if (ending && parked)
                 return false;
-            const Transition *const timed = timer_of(state);
-            const ns at = now(), due = timed ? state.timer + timed->after : -1;
-            const bool asked = any_event() || (timed && at >= due);
+            const ns at = now();
+            const bool asked = any_event() || at >= due(state);
             if (asked && !ending && (parked || state.begun())) {
                 if (advanced(state, at, change)) {
                     change.ready = std::max(change.asked, early);
@@ -402,21 +401,32 @@ private:
             }
             early = asked ? at : 0;
             if (parked) {
-                if (raise_due())
-                    continue;
-                return false;  // the streams of all its apps have ended
+                if (!raise_due())
+                    return false;  // the streams of all its apps have ended
+                continue;
             }
-            if (slower && std::none_of(state.apps.begin(), state.apps.end(),
-                                       [](App *app) { return app->awaits(); })) {
-                slower = false;  // no frame is left that counts on the old rates
-                set_rates(state, true);
-            }
-            const bool looks = asked || slower;
-            const ns look = looks ? at + LOOK_AT_FRAMES : timed ? std::max(due, at) : -1;
+            slow_down(state);
             changed.wait([&] { return news != seen || run.stopping || run.ending() != ending; },
-                         look);
+                         next_look(state, asked, at));
         }
         return false;
+    }
+    // Slower clock rates, once no frame is left that counts on the old ones.
+    void slow_down(const State &state)
+    {
+        if (slower && std::none_of(state.apps.begin(), state.apps.end(),
+                                   [](App *app) { return app->awaits(); })) {
+            slower = false;
+            set_rates(state, true);
+        }
+    }
+    // When to look again, also for what workers do without a word where something was asked; -1: when
+    // an event comes.
+    ns next_look(const State &state, bool asked, ns at) const
+    {
+        if (asked || slower)
+            return at + LOOK_AT_FRAMES;
+        return due(state) < FOREVER ? std::max(due(state), at) : -1;
     }
     bool any_event()
     {
@@ -429,6 +439,12 @@ private:
             if (&one.source == &state && one.after >= 0)
                 return &one;
         return nullptr;
+    }
+    // When a state is left without an event; FOREVER: it waits for one.
+    ns due(const State &state) const
+    {
+        const Transition *const timed = timer_of(state);
+        return timed ? state.timer + timed->after : FOREVER;
     }
     // Of several levels that it may lead to, the fastest one, which comes first.
     State *lead(const State &state, const std::string &event) const
@@ -447,13 +463,11 @@ private:
         std::string cause;
         ns since = 0;
         const Locked here(lock);
-        if (const Transition *const timed = timer_of(state)) {
-            const ns due = state.timer + timed->after;
-            if (time >= due && (queue.empty() || queue.front().when >= due)) {
-                at = paced(timed->target);
-                cause = "after";
-                since = due;
-            }
+        const ns end = due(state);
+        if (time >= end && (queue.empty() || queue.front().when >= end)) {
+            at = paced(timer_of(state)->target);
+            cause = "after";
+            since = end;
         }
         for (; !queue.empty(); queue.pop_front()) {
             const Raised &event = queue.front();
