@@ -45,6 +45,7 @@ class WrittenPath:
     source: str
     task: str
     firings: _Count
+    deadline_ms: _Time | None
     deadline_misses: _Count
     latency_ms: Figures
     histogram: Histogram
@@ -58,6 +59,7 @@ class WrittenApp:
     skipped: _Count
     seconds: _Time
     fps: _Time | None
+    deadline_ms: _Time | None
     deadline_misses: _Count
     overruns: _Count
     not_begun: _Count

@@ -207,6 +207,11 @@ class Fire:
         self.index, self.per_round = round
 
 
+def _shortest(*deadlines: Optional[Fraction]) -> Optional[Fraction]:
+    """The shortest of the deadlines that there are."""
+    return min((each for each in deadlines if each is not None), default=None)
+
+
 class Path:
     """From a source to another task of its app.
 
@@ -260,6 +265,7 @@ class Path:
         self.count += other.count
         self.total += other.total
         self.longest = max(self.longest, other.longest)
+        self.deadline = _shortest(self.deadline, other.deadline)
         self.misses += other.misses
         self.latencies.extend(other.latencies)
 
@@ -553,6 +559,7 @@ class App:
     def add(self, other: "App") -> None:
         """Count what another app of that name has done as done by this one, too."""
         self.earlier, self._ended = self.frames + other.frames, 0
+        self.deadline = _shortest(self.deadline, other.deadline)
         self.misses += other.misses
         self.overruns += other.overruns
         self.not_begun += other.not_begun

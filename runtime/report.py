@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from fractions import Fraction
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -167,6 +168,7 @@ def _app(app: App) -> Dict[str, Any]:
         "skipped": app.skipped,
         "seconds": round(seconds, 4),
         "fps": _rate(app, seconds),
+        "deadline_ms": _ms(app.deadline),
         "deadline_misses": app.misses,
         "overruns": app.overruns,
         "not_begun": app.not_begun,
@@ -182,10 +184,15 @@ def _path(path: Path) -> Dict[str, Any]:
         "source": path.source.name,
         "task": path.sink.name,
         "firings": path.count,
+        "deadline_ms": _ms(path.deadline),
         "deadline_misses": path.misses,
         "latency_ms": _latency(path.latencies, path.total, path.count, path.longest),
         "histogram": histogram(path.latencies),
     }
+
+
+def _ms(ns: Optional[Fraction]) -> Optional[float]:
+    return None if ns is None else round(float(ns) / 1e6, 6)
 
 
 def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dict[str, Any]:
@@ -232,6 +239,12 @@ def _rate(app: App, seconds: float) -> Optional[float]:
     return round(app.frames / seconds, 2) if seconds else None
 
 
+def missed_of(counted: Dict[str, Any]) -> Optional[int]:
+    """Deadlines that an app or a path of the document has missed; None: it has no deadline."""
+    missed: int = counted["deadline_misses"]
+    return None if counted["deadline_ms"] is None else missed
+
+
 def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     """Each app and each path that has missed deadlines, with how many of all."""
     found = []
@@ -272,10 +285,12 @@ Table = List[List[Any]]
 
 def table(document: Dict[str, Any]) -> str:
     """The same as text."""
-    apps = [["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"]]
+    apps: Table = [
+        ["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"]
+    ]
     for name, a in document["apps"].items():
         latency = _figures(a["latency_ms"])
-        apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"], a["overruns"]])
+        apps.append([name, a["frames"], a["fps"], *latency, missed_of(a), a["overruns"]])
     tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
     for name, t in document["tasks"].items():
         share = decimals(100 * t["share"], 1) + " %"
@@ -328,7 +343,7 @@ def _paths_table(apps: Dict[str, Any]) -> Table:
     for app in apps.values():
         for path in app["paths"]:
             latency = _figures(path["latency_ms"])
-            rows.append([_ends(path), path["firings"], *latency, path["deadline_misses"]])
+            rows.append([_ends(path), path["firings"], *latency, missed_of(path)])
     return rows
 
 

@@ -251,7 +251,11 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     store_profile(flow)
     store_profile(flow, platform="two")
 
-    latency = {"deadline_misses": 0, "latency_ms": dict.fromkeys(("mean", "p50", "p99", "max"))}
+    latency = {
+        "deadline_ms": None,
+        "deadline_misses": 0,
+        "latency_ms": dict.fromkeys(("mean", "p50", "p99", "max")),
+    }
     app = {"frames": 100, "seconds": 1.0, "fps": 100.0, "overruns": 0, **latency}
     task = {"processor": "core", "firings": 100, "max_us": 4000, "share": 0.4}
     tasks = {"A.make": {**task, "mean_us": 4000}, "A.show": {**task, "mean_us": 1}}

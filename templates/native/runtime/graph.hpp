@@ -115,6 +115,8 @@ struct Latencies {
         count += other.count - kept;
         total += other.total;
         longest = std::max(longest, other.longest);
+        if (other.deadline >= 0 && (deadline < 0 || other.deadline < deadline))
+            deadline = other.deadline;
         misses += other.misses;
     }
 };

@@ -146,6 +146,12 @@ inline std::string rate_of(const App &app)
     return seconds_of(app) > 0 ? number(frames / seconds_of(app), 2) : "";
 }
 
+// Empty without a deadline.
+inline std::string deadline_ms(const Latencies &of)
+{
+    return of.deadline < 0 ? "" : number(double(of.deadline) / 1e6, 6);
+}
+
 inline std::string or_null(const std::string &text) { return text.empty() ? "null" : text; }
 
 inline std::string failure_json()
@@ -167,6 +173,7 @@ inline std::string app_json(const App &app)
                  ", \"source\": " + json(path->source.name) +
                  ", \"task\": " + json(path->sink.name) +
                  ", \"firings\": " + std::to_string(path->latencies.count) +
+                 ", \"deadline_ms\": " + or_null(deadline_ms(path->latencies)) +
                  ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
                  ", \"latency_ms\": " + latency_json(path->latencies) +
                  ", \"histogram\": " + histogram(path->latencies) + "}";
@@ -174,6 +181,7 @@ inline std::string app_json(const App &app)
            ", \"skipped\": " + std::to_string(app.skipped) +
            ", \"seconds\": " + number(seconds_of(app), 4) +
            ", \"fps\": " + or_null(rate_of(app)) +
+           ", \"deadline_ms\": " + or_null(deadline_ms(app.latencies)) +
            ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
            ", \"overruns\": " + std::to_string(app.overruns.load()) +
            ", \"not_begun\": " + std::to_string(app.not_begun) +
@@ -398,6 +406,11 @@ inline void add_figures(std::vector<std::string> &row, const Latencies &of)
     row.insert(row.end(), found.begin(), found.end());
 }
 
+inline std::string missed_of(const Latencies &of)
+{
+    return of.deadline < 0 ? "-" : std::to_string(of.misses);
+}
+
 inline std::string mb(int64_t bytes) { return bytes < 0 ? "-" : number(double(bytes) / 1e6, 2); }
 
 inline std::string table(const About &about)
@@ -409,13 +422,13 @@ inline std::string table(const About &about)
         std::vector<std::string> row{app->name, std::to_string(app->total()), rate_of(*app)};
         row[2] = row[2].empty() ? "-" : row[2];
         add_figures(row, app->latencies);
-        row.push_back(std::to_string(app->latencies.misses));
+        row.push_back(missed_of(app->latencies));
         row.push_back(std::to_string(app->overruns.load()));
         apps.push_back(row);
         for (const Path *path : app->paths) {
             row = {ends_of(*path), std::to_string(path->latencies.count)};
             add_figures(row, path->latencies);
-            row.push_back(std::to_string(path->latencies.misses));
+            row.push_back(missed_of(path->latencies));
             paths.push_back(row);
         }
     }
