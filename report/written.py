@@ -79,6 +79,15 @@ class WrittenLists:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenWait:
+    """The longest time in which a live source waited for data behind its first ones, and its
+    period."""
+
+    max_us: _Time | None
+    period_us: _Time | None
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenTask:
     """A task and its firings."""
 
@@ -92,6 +101,7 @@ class WrittenTask:
     skipped: _Count
     engine: str | None = None
     lists: dict[str, WrittenLists] | None = None
+    wait: WrittenWait | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,9 @@ class Task:
         self.firings = 0
         #: How long a source has waited in its firings, while they are traced.
         self.waited = 0
+        #: The longest time in which a live source has waited for data behind its first ones; None:
+        #: none have come.
+        self.longest_wait: Optional[int] = None
         self.busy = 0
         self.longest = 0
         self.squares = 0
@@ -132,6 +135,8 @@ class Task:
         self.busy += other.busy
         self.squares += other.squares
         self.longest = max(self.longest, other.longest)
+        if other.longest_wait is not None:
+            self.longest_wait = max(self.longest_wait or 0, other.longest_wait)
 
     def known_as(self, firing: int) -> Tuple[str, int]:
         """The name and the number of a firing over all states that the program is in, one after the
@@ -167,8 +172,14 @@ class Task:
         most = self.per_iteration * LONGEST_AGO
         self.releases = [0] * max(most, len(self.releases))
 
-    def arrival(self, end: int) -> int:
-        """When the data came that a firing of a live source has just delivered, at `end`."""
+    def arrival(self, end: int, waited: int) -> int:
+        """When the data came that a firing of a live source has just delivered, at `end`; it has
+        `waited` for so long, in ns."""
+        if self.longest_wait is not None:
+            waited = max(self.longest_wait, waited)
+        else:  # nothing was there before that could have become old
+            waited = 0
+        self.longest_wait = waited
         time = self.code.arrived()
         return end if time is None else time
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from fractions import Fraction
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -74,7 +74,23 @@ def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, D
         for whole in app.tasks:
             for task in whole.apart():
                 found[task.name] = _task(task, ", ".join(processors[task.name]), seconds)
+    for task in (task for app in apps for task in app.tasks if task.live):
+        found[task.name]["wait"] = _wait(program.run, task)
     return found
+
+
+def _wait(run: Run, task: Task) -> Dict[str, Any]:
+    """The longest time in which a live source has waited for data behind its first ones, and the
+    time from one firing to the next that analyses count with."""
+    longest = task.longest_wait
+    for worker in run.workers if longest is not None else ():
+        if worker.firing is not None and worker.firing[0].name == task.name:
+            longest = max(longest or 0, run.begin + int(run.seconds * 1e9) - worker.firing[2])
+    step = None if task.app.period is None else task.app.period / task.per_iteration
+    return {
+        "max_us": None if longest is None else round(longest / 1e3, 3),
+        "period_us": None if step is None else round(float(step) / 1e3, 3),
+    }
 
 
 def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
@@ -259,6 +275,26 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     return found
 
 
+def pauses(waits: Iterable[Tuple[str, Optional[float], Optional[float]]]) -> List[str]:
+    """Each live source that has waited for data for more than two of its periods, with how long; of
+    sources with their longest waits and periods in us."""
+    found = []
+    for name, longest, period in waits:
+        if longest is not None and period is not None and longest > 2 * period:
+            said = name, decimals(longest / 1e3, 1), decimals(period / 1e3, 1)
+            found.append("%s had no data for %s ms (its period: %s ms)" % said)
+    return found
+
+
+def waits_of(tasks: Dict[str, Any]) -> List[Tuple[str, Optional[float], Optional[float]]]:
+    """The live sources of the document's tasks, for `pauses`."""
+    return [
+        (name, task["wait"]["max_us"], task["wait"]["period_us"])
+        for name, task in tasks.items()
+        if "wait" in task
+    ]
+
+
 def unfinished(apps: Sequence[App]) -> List[str]:
     """Of each source that has ended in the middle of a frame, which is not finished then: how many
     firings led to nothing."""
@@ -309,6 +345,8 @@ def table(document: Dict[str, Any]) -> str:
             said = (app, name, 100 * share["part"], 100 * share["used"])
             below.append("%s has a share of %s: %.1f %%, and used %.1f %%" % said)
             below[-1] += "" if share["above"] else "; no priority puts it above the others"
+    if missed_deadlines(document):
+        below += pauses(waits_of(document["tasks"]))
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
 
 

@@ -267,10 +267,11 @@ class Worker(threading.Thread, Waiter):
         finally:
             self._leave(task, firing)
         end = time.perf_counter_ns()
+        began = start
         if waits is not None:
             start = waits.over(start, end)
         if task.live:
-            release = task.arrival(end)
+            release = task.arrival(end, start - began)
             if starts:
                 app.started(iteration, release)
         if task.releases or task.paths:

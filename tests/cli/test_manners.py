@@ -246,6 +246,20 @@ def test_skipped_frames_are_named_where_data_are_too_old(
     ) in capsys.readouterr().out
 
 
+def test_a_source_that_paused_is_named_where_a_bound_was_exceeded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    group = GroupBound("A", 1_000_000, None, True, False)
+    seen = ran(make=5)
+    tasks = {**seen.tasks, "A.make": replace(seen.tasks["A.make"], wait_us=5e5, period_us=2e4)}
+    found = bounded(built(Mapping("host", (), groups=(group,))), replace(seen, tasks=tasks))
+    _print_comparison(running.FinishedRun(built(Mapping("host", ())), 0, bounded=found))
+    assert (
+        "above its bound: A; the times that the bound assumes were too short, or a source paused:"
+        " A.make had no data for 500.0 ms (its period: 20.0 ms)\n"
+    ) in capsys.readouterr().out
+
+
 def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)

@@ -191,6 +191,30 @@ inline std::string app_json(const App &app)
 
 inline double mean_us(const Done &done) { return double(done.busy) / 1e3 / double(done.fired); }
 
+// The longest wait of a live source for data behind its first ones, the one at the end included;
+// -1: none have come.
+inline ns longest_wait(const Task &task)
+{
+    ns longest = task.longest_wait;
+    for (const Worker *worker : run.workers)
+        if (longest >= 0 && worker->line->task.load(relaxed) == task.number)
+            longest = std::max(longest, run.begin + static_cast<ns>(run.seconds * 1e9) -
+                                            worker->line->since.load(relaxed));
+    return longest;
+}
+
+// The time from one firing of a source to the next; -1 without a period.
+inline ns step_of(const Task &task)
+{
+    const Exact &period = task.app.period;
+    return task.app.paced() ? period.over / (period.under * task.firings) : -1;
+}
+
+inline std::string us_or_null(ns time)
+{
+    return time < 0 ? "null" : number(double(time) / 1e3);
+}
+
 inline std::string task_json(const Task &task, double seconds)
 {
     std::string mean = "null", deviation = "null";
@@ -208,7 +232,11 @@ inline std::string task_json(const Task &task, double seconds)
            ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 6) +
            ", \"failed\": " + std::to_string(task.failed) +
            ", \"skipped\": " + std::to_string(done.skipped) +
-           (engine.empty() ? "" : ", \"engine\": " + json(engine)) + "}";
+           (engine.empty() ? "" : ", \"engine\": " + json(engine)) +
+           (task.live ? ", \"wait\": {\"max_us\": " + us_or_null(longest_wait(task)) +
+                            ", \"period_us\": " + us_or_null(step_of(task)) + "}"
+                      : "") +
+           "}";
 }
 
 inline double utilization(const char *processor)
@@ -413,6 +441,37 @@ inline std::string missed_of(const Latencies &of)
 
 inline std::string mb(int64_t bytes) { return bytes < 0 ? "-" : number(double(bytes) / 1e6, 2); }
 
+// Each app and each path that has missed deadlines, with how many of all.
+inline std::string missed_deadlines()
+{
+    std::string found;
+    const auto add = [&](const std::string &name, const Latencies &of, int64_t others = 0) {
+        if (of.misses)
+            found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
+                     std::to_string(of.count + others);
+    };
+    for (const App *app : App::all) {
+        add(app->name, app->latencies, app->not_begun);
+        for (const Path *path : app->paths)
+            add(ends_of(*path), path->latencies);
+    }
+    return found;
+}
+
+// Each live source that has waited for data for more than two of its periods, with how long.
+inline std::string pauses()
+{
+    std::string found;
+    for (const Task *task : Task::all) {
+        const ns step = step_of(*task), longest = task->live ? longest_wait(*task) : -1;
+        if (step >= 0 && longest > 2 * step)
+            found += std::string(task->name) + " had no data for " +
+                     decimals(double(longest) / 1e6, 1) + " ms (its period: " +
+                     decimals(double(step) / 1e6, 1) + " ms)\n\n";
+    }
+    return found;
+}
+
 inline std::string table(const About &about)
 {
     Rows apps{
@@ -481,24 +540,9 @@ inline std::string table(const About &about)
                     format(": %.1f %%, and used %.1f %%", 100 * share.part(), 100 * share.used()) +
                     (share.worker.used.above ? "" : "; no priority puts it above the others") +
                     "\n\n";
+    if (!missed_deadlines().empty())
+        text += pauses();
     return text + columns(tasks) + "\n" + columns(processors);
-}
-
-// Each app and each path that has missed deadlines, with how many of all.
-inline std::string missed_deadlines()
-{
-    std::string found;
-    const auto add = [&](const std::string &name, const Latencies &of, int64_t others = 0) {
-        if (of.misses)
-            found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
-                     std::to_string(of.count + others);
-    };
-    for (const App *app : App::all) {
-        add(app->name, app->latencies, app->not_begun);
-        for (const Path *path : app->paths)
-            add(ends_of(*path), path->latencies);
-    }
-    return found;
 }
 
 // -- the trace -----------------------------------------------------------------------------------
