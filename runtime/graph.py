@@ -175,13 +175,17 @@ class Task:
     def arrival(self, end: int, waited: int) -> int:
         """When the data came that a firing of a live source has just delivered, at `end`; it has
         `waited` for so long, in ns."""
-        if self.longest_wait is not None:
-            waited = max(self.longest_wait, waited)
-        else:  # nothing was there before that could have become old
-            waited = 0
-        self.longest_wait = waited
+        if self.longest_wait is None:
+            self.longest_wait = 0  # nothing was there before that could have become old
+        else:
+            self.waits(waited)
         time = self.code.arrived()
         return end if time is None else time
+
+    def waits(self, time_ns: int) -> None:
+        """A live source has waited for so long behind its first data, or still does."""
+        if self.longest_wait is not None:
+            self.longest_wait = max(self.longest_wait, time_ns)
 
     @property
     def is_source(self) -> bool:

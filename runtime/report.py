@@ -75,17 +75,14 @@ def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, D
             for task in whole.apart():
                 found[task.name] = _task(task, ", ".join(processors[task.name]), seconds)
     for task in (task for app in apps for task in app.tasks if task.live):
-        found[task.name]["wait"] = _wait(program.run, task)
+        found[task.name]["wait"] = _wait(task)
     return found
 
 
-def _wait(run: Run, task: Task) -> Dict[str, Any]:
+def _wait(task: Task) -> Dict[str, Any]:
     """The longest time in which a live source has waited for data behind its first ones, and the
     time from one firing to the next that analyses count with."""
     longest = task.longest_wait
-    for worker in run.workers if longest is not None else ():
-        if worker.firing is not None and worker.firing[0].name == task.name:
-            longest = max(longest or 0, run.begin + int(run.seconds * 1e9) - worker.firing[2])
     step = None if task.app.period is None else task.app.period / task.per_iteration
     return {
         "max_us": None if longest is None else round(longest / 1e3, 3),

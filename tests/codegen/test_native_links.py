@@ -126,6 +126,15 @@ def test_a_source_that_waits_too_long_is_named(links: Path, tmp_path: Path) -> N
     assert "Right.cam had no data" not in out
 
 
+def test_a_source_that_waits_when_it_is_to_end_is_named(links: Path, tmp_path: Path) -> None:
+    report = tmp_path / "r.json"
+    words = ("--quiet", "--seconds", "1.5", "--report", str(report))
+    status, _, said = run(links, *words, LEFT="W3", RIGHT="W3")
+    assert status == 0, said
+    tasks = json.loads(report.read_text())["tasks"]
+    assert min(tasks[f"{app}.cam"]["wait"]["max_us"] for app in ("Left", "Right")) > 100_000
+
+
 @pytest.mark.parametrize("program", ["main", "main.py"])
 def test_an_app_is_told_which_of_its_deadlines_it_misses(links: Path, program: str) -> None:
     command = [links / program] if program == "main" else [sys.executable, links / program]

@@ -218,8 +218,8 @@ class Device:
 @pytest.mark.parametrize("words", [(), ("--trace", "/dev/null")], ids=["rounds", "steps"])
 @pytest.mark.parametrize(
     "pause, way",
-    [(0.2, ""), (0.2, "drop oldest 1"), (600, "")],
-    ids=["goes on", "drops", "until the end"],
+    [(0.2, ""), (0.2, "drop oldest 1"), (600, ""), (600, "drop oldest 1")],
+    ids=["goes on", "drops", "until the end", "drops until the end"],
 )
 def test_a_source_that_pauses_is_named_where_data_are_late(
     write: Write,

@@ -424,8 +424,17 @@ struct Task {
     // Data have come to a live source, which has waited for so long.
     void waited(ns time)
     {
+        if (longest_wait.load(relaxed) < 0)
+            longest_wait.store(0, relaxed);  // nothing was there before that could have become old
+        else
+            waits(time);
+    }
+    // It has waited for so long behind its first data, or still does.
+    void waits(ns time)
+    {
         const ns before = longest_wait.load(relaxed);
-        longest_wait.store(before < 0 ? 0 : std::max(before, time), relaxed);
+        if (before >= 0)
+            longest_wait.store(std::max(before, time), relaxed);
     }
     // When one of its latest firings was released.
     ns release(int64_t firing) const

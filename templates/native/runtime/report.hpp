@@ -191,18 +191,6 @@ inline std::string app_json(const App &app)
 
 inline double mean_us(const Done &done) { return double(done.busy) / 1e3 / double(done.fired); }
 
-// The longest wait of a live source for data behind its first ones, the one at the end included;
-// -1: none have come.
-inline ns longest_wait(const Task &task)
-{
-    ns longest = task.longest_wait;
-    for (const Worker *worker : run.workers)
-        if (longest >= 0 && worker->line->task.load(relaxed) == task.number)
-            longest = std::max(longest, run.begin + static_cast<ns>(run.seconds * 1e9) -
-                                            worker->line->since.load(relaxed));
-    return longest;
-}
-
 // The time from one firing of a source to the next; -1 without a period.
 inline ns step_of(const Task &task)
 {
@@ -233,7 +221,7 @@ inline std::string task_json(const Task &task, double seconds)
            ", \"failed\": " + std::to_string(task.failed) +
            ", \"skipped\": " + std::to_string(done.skipped) +
            (engine.empty() ? "" : ", \"engine\": " + json(engine)) +
-           (task.live ? ", \"wait\": {\"max_us\": " + us_or_null(longest_wait(task)) +
+           (task.live ? ", \"wait\": {\"max_us\": " + us_or_null(task.longest_wait) +
                             ", \"period_us\": " + us_or_null(step_of(task)) + "}"
                       : "") +
            "}";
@@ -463,7 +451,7 @@ inline std::string pauses()
 {
     std::string found;
     for (const Task *task : Task::all) {
-        const ns step = step_of(*task), longest = task->live ? longest_wait(*task) : -1;
+        const ns step = step_of(*task), longest = task->longest_wait;
         if (step >= 0 && longest > 2 * step)
             found += std::string(task->name) + " had no data for " +
                      decimals(double(longest) / 1e6, 1) + " ms (its period: " +
