@@ -35,6 +35,12 @@ def joint_table(joint: Joint) -> str:
     if any(group.paths for group in groups):
         rows = [_head("path", "latency ms", ran), *_path_rows(groups, ran)]
         tables.append(columns(rows, left=2))
+    above = [*_seen_above(groups)]
+    if above:
+        tables.append(
+            f"seen above its bound: {', '.join(above)}; the times that the bound assumes were too"
+            " short,\nor a live source had no data for longer than its period"
+        )
     if joint.problem.background:
         tables.append(_background(joint))
     if joint.seen is not None and joint.disturbed:
@@ -102,6 +108,16 @@ def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
         if ran:
             row += _seen(group, group.frames)
         yield row
+
+
+def _seen_above(groups: tuple[GroupBound, ...]) -> Iterator[str]:
+    """What has taken longer than its bound when the program ran."""
+    for group in groups:
+        bounds = [(group.app, group.response_ns, group.seen_ns)]
+        bounds += [(path.name, path.latency_ns, path.seen_ns) for path in group.paths]
+        for name, bound_ns, seen_ns in bounds:
+            if bound_ns is not None and seen_ns is not None and seen_ns > bound_ns:
+                yield name
 
 
 def _supposing(group: GroupBound, good: bool, unskipped: bool = False) -> str:

@@ -51,7 +51,9 @@ class SearchOptions:
     budget: Annotated[
         str,
         typer.Option(
-            help="How long to search: `60s`, `5min`. Ctrl-C keeps the best so far.", metavar="TIME"
+            help="How long to search: `60s`, `5min`. A run that has begun is finished, and with"
+            " `--target native` compiled first. Ctrl-C keeps the best so far.",
+            metavar="TIME",
         ),
     ] = "60s"
     evaluations: Annotated[

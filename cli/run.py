@@ -178,14 +178,16 @@ def _print_comparison(ran: FinishedRun) -> None:
     measured."""
     if ran.bounded:
         print(f"\n{_table_of_bounds(ran.bounded)}")
-        above = [b.name for b in ran.bounded if b.exceeded]
+        above = [b for b in ran.bounded if b.exceeded]
         if above:
             reason = "the times that the bound assumes were too short"
-            skipped = dict(each for b in ran.bounded if b.exceeded for each in b.skipped)
+            skipped = dict(each for b in above for each in b.skipped)
             if skipped:
                 frames = ", ".join(f"{number} of {app}" for app, number in skipped.items())
                 reason += f", or data are older since frames were skipped ({frames})"
-            print(f"above its bound: {', '.join(above)}; {reason}")
+            if above[0].paused:
+                reason += f", or a source paused: {', '.join(above[0].paused)}"
+            print(f"above its bound: {', '.join(b.name for b in above)}; {reason}")
     if ran.slower:
         print()
     for slower in ran.slower[:MOST_SLOWER]:

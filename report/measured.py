@@ -59,7 +59,8 @@ class ListSeen:
 @dataclass(frozen=True, slots=True)
 class RanTask:
     """A task of a run: its processor, its number of firings, and the time of a firing, in ns; the
-    lists that it wrote, by port."""
+    lists that it wrote, by port. Of a live source also how long it has waited for data at most, and
+    its period, in us."""
 
     processors: tuple[str, ...]
     firings: int
@@ -68,6 +69,8 @@ class RanTask:
     max_ns: int
     share: float
     lists: dict[str, ListSeen] = field(default_factory=dict)
+    wait_us: float | None = None
+    period_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +263,7 @@ def _latency(place: _Place, count: int) -> Latency:
 
 
 def _task(place: _Place) -> RanTask:
+    wait = place.get("wait", {})
     return RanTask(
         tuple(place.at("processor").text().split(", ")),
         place.at("firings").whole(),
@@ -268,6 +272,8 @@ def _task(place: _Place) -> RanTask:
         place.at("max_us").ns(1e3) or 0,
         place.at("share").number(),
         {port: _list(seen) for port, seen in place.get("lists", {}).items()},
+        wait.get("max_us", None).maybe_number(),
+        wait.get("period_us", None).maybe_number(),
     )
 
 

@@ -45,6 +45,7 @@ class WrittenPath:
     source: str
     task: str
     firings: _Count
+    deadline_ms: _Time | None
     deadline_misses: _Count
     latency_ms: Figures
     histogram: Histogram
@@ -58,6 +59,7 @@ class WrittenApp:
     skipped: _Count
     seconds: _Time
     fps: _Time | None
+    deadline_ms: _Time | None
     deadline_misses: _Count
     overruns: _Count
     not_begun: _Count
@@ -77,6 +79,15 @@ class WrittenLists:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenWait:
+    """The longest time in which a live source waited for data behind its first ones, and its
+    period."""
+
+    max_us: _Time | None
+    period_us: _Time | None
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenTask:
     """A task and its firings."""
 
@@ -90,6 +101,7 @@ class WrittenTask:
     skipped: _Count
     engine: str | None = None
     lists: dict[str, WrittenLists] | None = None
+    wait: WrittenWait | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,14 @@ class Running:
         running = not self._running.strayed and self._thread.is_alive()
         return running and self._running.failure is None
 
+    @property
+    def longest_firing(self) -> float:
+        """For how many seconds the longest of the firings under way has taken; 0 without any. Who
+        waits for data from outside does not count, as for the watchdog."""
+        now, firings = time.perf_counter_ns(), [w.firing for w in self._running.workers]
+        began = [inside[2] for inside in firings if inside and not inside[0].may_wait]
+        return (now - min(began)) / 1e9 if began else 0.0
+
     def __enter__(self) -> Running:
         return self
 

@@ -82,6 +82,9 @@ class Task:
         self.firings = 0
         #: How long a source has waited in its firings, while they are traced.
         self.waited = 0
+        #: The longest time in which a live source has waited for data behind its first ones; None:
+        #: none have come.
+        self.longest_wait: Optional[int] = None
         self.busy = 0
         self.longest = 0
         self.squares = 0
@@ -132,6 +135,8 @@ class Task:
         self.busy += other.busy
         self.squares += other.squares
         self.longest = max(self.longest, other.longest)
+        if other.longest_wait is not None:
+            self.longest_wait = max(self.longest_wait or 0, other.longest_wait)
 
     def known_as(self, firing: int) -> Tuple[str, int]:
         """The name and the number of a firing over all states that the program is in, one after the
@@ -167,10 +172,20 @@ class Task:
         most = self.per_iteration * LONGEST_AGO
         self.releases = [0] * max(most, len(self.releases))
 
-    def arrival(self, end: int) -> int:
-        """When the data came that a firing of a live source has just delivered, at `end`."""
+    def arrival(self, end: int, waited: int) -> int:
+        """When the data came that a firing of a live source has just delivered, at `end`; it has
+        `waited` for so long, in ns."""
+        if self.longest_wait is None:
+            self.longest_wait = 0  # nothing was there before that could have become old
+        else:
+            self.waits(waited)
         time = self.code.arrived()
         return end if time is None else time
+
+    def waits(self, time_ns: int) -> None:
+        """A live source has waited for so long behind its first data, or still does."""
+        if self.longest_wait is not None:
+            self.longest_wait = max(self.longest_wait, time_ns)
 
     @property
     def is_source(self) -> bool:
@@ -205,6 +220,11 @@ class Fire:
         self.task, self.times, self.first, self.stage = task, times, first, stage
         self.replica, self.replicas = replica
         self.index, self.per_round = round
+
+
+def _shortest(*deadlines: Optional[Fraction]) -> Optional[Fraction]:
+    """The shortest of the deadlines that there are."""
+    return min((each for each in deadlines if each is not None), default=None)
 
 
 class Path:
@@ -260,6 +280,7 @@ class Path:
         self.count += other.count
         self.total += other.total
         self.longest = max(self.longest, other.longest)
+        self.deadline = _shortest(self.deadline, other.deadline)
         self.misses += other.misses
         self.latencies.extend(other.latencies)
 
@@ -549,6 +570,7 @@ class App:
     def add(self, other: "App") -> None:
         """Count what another app of that name has done as done by this one, too."""
         self.earlier, self._ended = self.frames + other.frames, 0
+        self.deadline = _shortest(self.deadline, other.deadline)
         self.misses += other.misses
         self.overruns += other.overruns
         self.not_begun += other.not_begun

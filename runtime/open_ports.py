@@ -583,8 +583,9 @@ def _line() -> memoryview:
 
 def _copied(port: Port, value: Any) -> Any:
     try:
-        accepted = port.accept(value, 0)
-    except (TaskError, TypeError, ValueError):
+        with np.errstate(over="raise"):  # a number that is too large is no infinity
+            accepted = port.accept(value, 0)
+    except (TaskError, TypeError, ValueError, FloatingPointError):
         wanted = port.kind(0) if port.bounded else "%s%s" % (port.dtype, list(port.shape))
         raise ValueError(
             "`%s` takes %s, and was given %s" % (port.name, wanted, _shown(value))

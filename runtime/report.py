@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any, Dict, List, Optional, Sequence
+from fractions import Fraction
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -73,7 +74,20 @@ def _tasks(program: Program, apps: Sequence[App], seconds: float) -> Dict[str, D
         for whole in app.tasks:
             for task in whole.apart():
                 found[task.name] = _task(task, ", ".join(processors[task.name]), seconds)
+    for task in (task for app in apps for task in app.tasks if task.live):
+        found[task.name]["wait"] = _wait(task)
     return found
+
+
+def _wait(task: Task) -> Dict[str, Any]:
+    """The longest time in which a live source has waited for data behind its first ones, and the
+    time from one firing to the next that analyses count with."""
+    longest = task.longest_wait
+    step = None if task.app.period is None else task.app.period / task.per_iteration
+    return {
+        "max_us": None if longest is None else round(longest / 1e3, 3),
+        "period_us": None if step is None else round(float(step) / 1e3, 3),
+    }
 
 
 def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
@@ -167,6 +181,7 @@ def _app(app: App) -> Dict[str, Any]:
         "skipped": app.skipped,
         "seconds": round(seconds, 4),
         "fps": _rate(app, seconds),
+        "deadline_ms": _ms(app.deadline),
         "deadline_misses": app.misses,
         "overruns": app.overruns,
         "not_begun": app.not_begun,
@@ -182,10 +197,15 @@ def _path(path: Path) -> Dict[str, Any]:
         "source": path.source.name,
         "task": path.sink.name,
         "firings": path.count,
+        "deadline_ms": _ms(path.deadline),
         "deadline_misses": path.misses,
         "latency_ms": _latency(path.latencies, path.total, path.count, path.longest),
         "histogram": histogram(path.latencies),
     }
+
+
+def _ms(ns: Optional[Fraction]) -> Optional[float]:
+    return None if ns is None else round(float(ns) / 1e6, 6)
 
 
 def _latency(latest: Sequence[int], total: int, count: int, longest: int) -> Dict[str, Any]:
@@ -232,6 +252,12 @@ def _rate(app: App, seconds: float) -> Optional[float]:
     return round(app.frames / seconds, 2) if seconds else None
 
 
+def missed_of(counted: Dict[str, Any]) -> Optional[int]:
+    """Deadlines that an app or a path of the document has missed; None: it has no deadline."""
+    missed: int = counted["deadline_misses"]
+    return None if counted["deadline_ms"] is None else missed
+
+
 def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     """Each app and each path that has missed deadlines, with how many of all."""
     found = []
@@ -244,6 +270,26 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
                 missed = path["deadline_misses"], path["firings"]
                 found.append("%s %d of %d" % (_ends(path), *missed))
     return found
+
+
+def pauses(waits: Iterable[Tuple[str, Optional[float], Optional[float]]]) -> List[str]:
+    """Each live source that has waited for data for more than two of its periods, with how long; of
+    sources with their longest waits and periods in us."""
+    found = []
+    for name, longest, period in waits:
+        if longest is not None and period is not None and longest > 2 * period:
+            said = name, decimals(longest / 1e3, 1), decimals(period / 1e3, 1)
+            found.append("%s had no data for %s ms (its period: %s ms)" % said)
+    return found
+
+
+def waits_of(tasks: Dict[str, Any]) -> List[Tuple[str, Optional[float], Optional[float]]]:
+    """The live sources of the document's tasks, for `pauses`."""
+    return [
+        (name, task["wait"]["max_us"], task["wait"]["period_us"])
+        for name, task in tasks.items()
+        if "wait" in task
+    ]
 
 
 def unfinished(apps: Sequence[App]) -> List[str]:
@@ -272,10 +318,12 @@ Table = List[List[Any]]
 
 def table(document: Dict[str, Any]) -> str:
     """The same as text."""
-    apps = [["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"]]
+    apps: Table = [
+        ["app", "frames", "fps", "latency ms: mean", "p50", "p99", "max", "missed", "overruns"]
+    ]
     for name, a in document["apps"].items():
         latency = _figures(a["latency_ms"])
-        apps.append([name, a["frames"], a["fps"], *latency, a["deadline_misses"], a["overruns"]])
+        apps.append([name, a["frames"], a["fps"], *latency, missed_of(a), a["overruns"]])
     tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
     for name, t in document["tasks"].items():
         share = decimals(100 * t["share"], 1) + " %"
@@ -294,6 +342,8 @@ def table(document: Dict[str, Any]) -> str:
             said = (app, name, 100 * share["part"], 100 * share["used"])
             below.append("%s has a share of %s: %.1f %%, and used %.1f %%" % said)
             below[-1] += "" if share["above"] else "; no priority puts it above the others"
+    if missed_deadlines(document):
+        below += pauses(waits_of(document["tasks"]))
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
 
 
@@ -328,7 +378,7 @@ def _paths_table(apps: Dict[str, Any]) -> Table:
     for app in apps.values():
         for path in app["paths"]:
             latency = _figures(path["latency_ms"])
-            rows.append([_ends(path), path["firings"], *latency, path["deadline_misses"]])
+            rows.append([_ends(path), path["firings"], *latency, missed_of(path)])
     return rows
 
 

@@ -181,6 +181,9 @@ class Run:
             now = time.perf_counter_ns()
             for app in self.running:
                 app.give_up(now)
+            for inside in (worker.firing for worker in self.workers):
+                if inside is not None:
+                    inside[0].waits(now - inside[2])
 
     # -- forks -------------------------------------------------------------------------------------
     def forked(self) -> None:

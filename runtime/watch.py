@@ -271,8 +271,10 @@ class Watch:
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
             if self._watchdog and seconds > self._watchdog and not task.may_wait:
-                reason = "did not return for %s s (see --watchdog); %s" % (
+                option = " (see --watchdog)" if self._run.supervisor else ""
+                reason = "did not return for %s s%s; %s" % (
                     digits.seconds(seconds),
+                    option,
                     self._run.who_waits(),
                 )
                 device = self._run.device

@@ -264,10 +264,11 @@ class Worker(threading.Thread, Waiter):
         finally:
             self._leave(task, firing)
         end = time.perf_counter_ns()
+        began = start
         if waits is not None:
             start = waits.over(start, end)
         if task.live or task.releases or task.paths:
-            _note_times(task, firing, group, release, start, end)
+            _note_times(task, firing, group, release, start, end, start - began)
         self._finish(task, firing, group, results, start, end)
 
     def _called(
@@ -551,12 +552,18 @@ def _rows(task: Task, arrays: Sequence[Any]) -> Any:
 
 
 def _note_times(
-    task: Task, firing: int, group: int, release: Optional[int], start: int, end: int
+    task: Task,
+    firing: int,
+    group: int,
+    release: Optional[int],
+    start: int,
+    end: int,
+    waited: int,
 ) -> None:
-    """Tell paths when firings were released and ended, in ns. Data releases a live source, and may
-    begin a frame."""
+    """Tell paths when firings were released and ended, in ns. Data releases a live source that has
+    `waited` for it, and may begin a frame."""
     if task.live:
-        release = task.arrival(end)
+        release = task.arrival(end, waited)
         if task.starts_frame and firing % task.per_iteration == 0:
             task.app.started(firing // task.per_iteration, release)
     tell_paths(task, firing, group, start if release is None else release, end)

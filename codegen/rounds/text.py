@@ -490,7 +490,7 @@ class _Function:
         if task.live:
             lines += [
                 "d = cpu() - spent",
-                f"came = {own}.arrival(e)",
+                f"came = {own}.arrival(e, e - t - d)",
                 f"app.started({self._iteration(firing)}, came)",
             ]
             if task.keeps_releases:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...model.profile import Profile
 from ...report.measured import MeasuredRun
+from ...runtime.report import pauses
 from ..build.build import Built
 
 #: A task gets a line if its firings take this many times the measured time, after this many
@@ -30,13 +31,15 @@ class Slower:
 class Bounded:
     """The longest latency of a run beside its bound, of an app, a path, an age or a reaction, by
     its `name`; times in ns. `skipped` are the frames that apps have skipped, which bounds of ages
-    and reactions do not count."""
+    and reactions do not count, and `paused`, in words, the live sources that have kept it waiting
+    for longer than bounds count with."""
 
     name: str
     bound_ns: int
     deadline_ns: int | None
     longest_ns: int
     skipped: tuple[tuple[str, int], ...] = ()
+    paused: tuple[str, ...] = ()
 
     @property
     def exceeded(self) -> bool:
@@ -78,17 +81,20 @@ def bounded(built: Built, ran: MeasuredRun) -> tuple[Bounded, ...]:
 
 
 def _bounded(built: Built, ran: MeasuredRun) -> Iterator[Bounded]:
+    waits = ((name, task.wait_us, task.period_us) for name, task in ran.tasks.items())
+    paused = tuple(pauses(waits))
     for group in built.mapping.groups:
         app = ran.apps.get(group.app)
         if app is None:
             continue
         longest = app.latency.max_ns
         if group.response_ns is not None and longest is not None:
-            yield Bounded(group.app, group.response_ns, group.deadline_ns, longest)
+            yield Bounded(group.app, group.response_ns, group.deadline_ns, longest, (), paused)
         for path in group.paths:
             seen = app.paths.get((path.kind, path.source, path.task))
             if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
                 skipped: tuple[tuple[str, int], ...] = ()
                 if path.kind != "path":
                     skipped = tuple((n, a.skipped) for n, a in ran.apps.items() if a.skipped)
-                yield Bounded(path.name, path.latency_ns, path.deadline_ns, seen.max_ns, skipped)
+                bound_ns, deadline_ns = path.latency_ns, path.deadline_ns
+                yield Bounded(path.name, bound_ns, deadline_ns, seen.max_ns, skipped, paused)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.diagnostic import Diagnostic
 from ...model.mapping import race_in_words
+from ...runtime.report import missed_of
 
 if TYPE_CHECKING:
     from ...model.mapping import GroupBound, Mapping
@@ -191,7 +192,7 @@ def _report(report: dict[str, Any]) -> str:
     apps = []
     for name, app in report["apps"].items():
         latency = [app["latency_ms"][k] for k in ("mean", "p50", "p99", "max")]
-        apps.append([name, app["frames"], app["fps"], *latency, app["deadline_misses"]])
+        apps.append([name, app["frames"], app["fps"], *latency, missed_of(app)])
     tasks = []
     for name, task in report["tasks"].items():
         times = [task["mean_us"], task["max_us"]]

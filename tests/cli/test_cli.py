@@ -116,7 +116,7 @@ def test_json_of_check_and_run_follow_the_contract(flow: Path, tmp_path: Path) -
     assert (report["status"], report["failure"]) == (0, None)
     app = report["apps"]["A"]
     assert set(app) == {
-        "frames", "skipped", "seconds", "fps", "deadline_misses", "overruns", "not_begun", "latency_ms", "histogram", "paths",
+        "frames", "skipped", "seconds", "fps", "deadline_ms", "deadline_misses", "overruns", "not_begun", "latency_ms", "histogram", "paths",
     }  # fmt: skip
     assert set(report["tasks"]["A.c"]) == {
         "processor", "firings", "mean_us", "std_us", "max_us", "share", "failed", "skipped",

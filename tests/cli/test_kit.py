@@ -292,7 +292,14 @@ def test_a_service_answers_each_request_by_itself(project: Path) -> None:
         assert asked(f"{url}/Service", given) == (200, b"[9.0,0.0]")
         status, said = asked(f"{url}/Service", dark, "application/octet-stream")
         assert status == 422 and json.loads(said) == {"error": "ValueError: the image is dark"}
-        for wrong in (b"{", b"[]", b'{"image": 3}', b'{"picture": 3}', b'{"image": "x"}'):
+        for wrong in (
+            b"{",
+            b"[]",
+            b'{"image": 3}',
+            b'{"picture": 3}',
+            b'{"image": "x"}',
+            b'{"image": NaN}',
+        ):
             assert asked(f"{url}/Service", wrong)[0] == 400
         assert asked(f"{url}/Service", bytes(7), "application/octet-stream")[0] == 400
         assert asked(f"{url}/Service", bytes(30_000))[0] == 413
@@ -328,6 +335,9 @@ def test_a_service_takes_sizes_that_vary_and_answers_with_what_is_no_number(tmp_
             assert (status, json.loads(said)) == (200, {"y": [[0, None], [2, None]], "n": 4})
         for size in (4, 12, 17, 40):
             assert asked(f"{url}/Roots", bytes(size), raw)[0] == 400
+        for large in (b"1e39", b"-1e400", b"NaN", b"Infinity", b"1" + bytes(b"0" * 400)):
+            assert asked(f"{url}/Roots", b'{"x": [[%s], [1]]}' % large)[0] == 400
+        assert json.loads(asked(f"{url}/Roots", b'{"x": [[1e38], [1]]}')[1])["n"] == 2
         for wrong in ("?shape=2,3", "?shape=4,1", "?shape=-2,-2", "?shape=x"):
             assert asked(f"{url}/Roots{wrong}", x, raw)[0] == 400
         assert asked(f"{url}/health") == (200, b"ok")
@@ -439,9 +449,67 @@ def test_a_body_that_does_not_come_takes_no_place_for_ever(project: Path) -> Non
         assert asked(f"{url}/ready") == (200, b"ready") and counted(url, 408)
 
 
-def test_a_service_with_a_task_that_hangs_ends_its_process(tmp_path: Path) -> None:
+def test_a_request_of_no_size_does_not_end_a_service(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would where a task or network cannot take it, and has no `on error skip`: this is said."""
+    text = FAILS.replace("x: float32", "x: float32[2, up to 4]")
+    folder = made(tmp_path, text, "def root(x): return x.max()\n")
+    with served(folder) as (url, process):
+        for body in (b'{"x": [[], []]}', b'{"x": []}', b'{"x": [[1], []]}'):
+            assert asked(f"{url}/Roots", body)[0] == 400
+        status, said = asked(f"{url}/Roots", b"", "application/octet-stream")
+        assert (status, said) == (400, b'{"error":"`x` is empty, and takes float32[2, up to 4]"}')
+        assert asked(f"{url}/Roots", b'{"x": [[1], [2]]}') == (200, b"2.0")
+        assert process.poll() is None
+    said = "a request at which Roots.root fails ends this process; `on error skip` leaves it out"
+    assert said in capfd.readouterr().err
+
+
+def test_a_service_that_hangs_is_not_ready(tmp_path: Path) -> None:
+    """Until the task comes back; that the process is ended waits for longer here."""
+    code = (
+        "import pathlib, time\n"
+        "def root(x):\n"
+        "    while x > 1 and not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "    return x\n"
+    )
+    folder = made(tmp_path, FAILS, code)
+    service = folder / "service.py"
+    limit = "HUNG_SECONDS = 2 * MOST_SECONDS"
+    assert limit in service.read_text()
+    service.write_text(service.read_text().replace(limit, "HUNG_SECONDS = 1000"))
+    with served(folder, MOST_SECONDS="0.2") as (url, _):
+        assert asked(f"{url}/Roots", b'{"x": 2}')[0] == 504
+        assert becomes(503, f"{url}/ready")
+        assert asked(f"{url}/Roots", b'{"x": 1}') == (
+            503,
+            b'{"error":"a task has taken more than 0.2 s"}',
+        )
+        assert asked(f"{url}/health")[0] == 200
+        (folder / "go").touch()
+        assert becomes(200, f"{url}/ready")
+        assert asked(f"{url}/Roots", b'{"x": 1}') == (200, b"1.0")
+
+
+def becomes(status: int, url: str) -> bool:
+    """Does an address answer with that status, within the limit?"""
+    until = time.monotonic() + HANGS
+    while asked(url)[0] != status and time.monotonic() < until:
+        time.sleep(0.02)
+    return time.monotonic() < until
+
+
+def test_a_service_with_a_task_that_hangs_ends_its_process(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     code = "import time\ndef root(x): time.sleep(3600)\n"
     folder = made(tmp_path, FAILS, code)
     with served(folder, MOST_SECONDS="0.2") as (url, process):
         assert asked(f"{url}/Roots", b'{"x": 2}')[0] in (503, 504)
         assert process.wait(HANGS / 4) == 1  # the usual watchdog would take 60 s
+    assert re.search(
+        r"^the process ends: Roots\.root: did not return for [^-]* \(twice MOST_SECONDS, 0\.2 s\)$",
+        capfd.readouterr().err,
+        re.MULTILINE,
+    )

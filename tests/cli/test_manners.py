@@ -246,12 +246,30 @@ def test_skipped_frames_are_named_where_data_are_too_old(
     ) in capsys.readouterr().out
 
 
+def test_a_source_that_paused_is_named_where_a_bound_was_exceeded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    group = GroupBound("A", 1_000_000, None, True, False)
+    seen = ran(make=5)
+    tasks = {**seen.tasks, "A.make": replace(seen.tasks["A.make"], wait_us=5e5, period_us=2e4)}
+    found = bounded(built(Mapping("host", (), groups=(group,))), replace(seen, tasks=tasks))
+    _print_comparison(running.FinishedRun(built(Mapping("host", ())), 0, bounded=found))
+    assert (
+        "above its bound: A; the times that the bound assumes were too short, or a source paused:"
+        " A.make had no data for 500.0 ms (its period: 20.0 ms)\n"
+    ) in capsys.readouterr().out
+
+
 def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = write(TEXT, t_py=CODE)
     store_profile(flow)
     store_profile(flow, platform="two")
 
-    latency = {"deadline_misses": 0, "latency_ms": dict.fromkeys(("mean", "p50", "p99", "max"))}
+    latency = {
+        "deadline_ms": None,
+        "deadline_misses": 0,
+        "latency_ms": dict.fromkeys(("mean", "p50", "p99", "max")),
+    }
     app = {"frames": 100, "seconds": 1.0, "fps": 100.0, "overruns": 0, **latency}
     task = {"processor": "core", "firings": 100, "max_us": 4000, "share": 0.4}
     tasks = {"A.make": {**task, "mean_us": 4000}, "A.show": {**task, "mean_us": 1}}

@@ -354,6 +354,7 @@ def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
     status, document = reported(faults, tmp_path / "r.json", "--frames", "20", "--fail-on-miss")
     assert status == document["status"] == 1
     assert document["apps"]["A"]["deadline_misses"] == document["apps"]["A"]["frames"] == 20
+    assert document["apps"]["A"]["deadline_ms"] == 0.001
     status, out, said = run(faults, "--frames", "20")
     assert status == 0 and "core[1]" in out
     assert "flowc: warning: deadlines were missed: A 20 of 20; --fail-on-miss makes it" in said
@@ -361,6 +362,9 @@ def test_missed_deadlines_are_counted(faults: Path, tmp_path: Path) -> None:
         faults, tmp_path / "s.json", "--frames", "20", "--fail-on-miss", "--full-speed"
     )
     assert status == 0 and document["apps"]["A"]["deadline_misses"] == 0
+    assert document["apps"]["A"]["deadline_ms"] is None
+    status, out, said = run(faults, "--frames", "20", "--full-speed")
+    assert status == 0 and "missed" not in said and re.search(r"^A +20 .* - +0$", out, re.MULTILINE)
 
 
 def test_missed_deadlines_are_told_while_it_runs(faults: Path) -> None:

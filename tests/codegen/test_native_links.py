@@ -114,6 +114,27 @@ def test_ages_and_reactions_know_when_data_came(links: Path, tmp_path: Path) -> 
     assert reaction["latency_ms"]["p50"] >= 25
 
 
+def test_a_source_that_waits_too_long_is_named(links: Path, tmp_path: Path) -> None:
+    """Ages are above their deadline; the program in Python says the same of it."""
+    document, _ = reported(links, tmp_path / "r.json", LEFT="T30L8")
+    wait = document["tasks"]["Left.cam"]["wait"]
+    assert wait["period_us"] == 10_000 and wait["max_us"] > 25_000
+    assert document["tasks"]["Right.cam"]["wait"]["period_us"] is None
+    status, out, _ = run(links, LEFT="T30L8")
+    assert status == 0
+    assert re.search(r"^Left\.cam had no data for \d+\.\d ms \(its period: 10\.0 ms\)$", out, re.M)
+    assert "Right.cam had no data" not in out
+
+
+def test_a_source_that_waits_when_it_is_to_end_is_named(links: Path, tmp_path: Path) -> None:
+    report = tmp_path / "r.json"
+    words = ("--quiet", "--seconds", "1.5", "--report", str(report))
+    status, _, said = run(links, *words, LEFT="W3", RIGHT="W3")
+    assert status == 0, said
+    tasks = json.loads(report.read_text())["tasks"]
+    assert min(tasks[f"{app}.cam"]["wait"]["max_us"] for app in ("Left", "Right")) > 100_000
+
+
 @pytest.mark.parametrize("program", ["main", "main.py"])
 def test_an_app_is_told_which_of_its_deadlines_it_misses(links: Path, program: str) -> None:
     command = [links / program] if program == "main" else [sys.executable, links / program]

@@ -239,7 +239,10 @@ def test_a_recording_is_replayed_by_python_alone(
     build: Path, recorded: Path, tmp_path: Path
 ) -> None:
     status, said = run(build, "--replay", recorded)
-    assert status == 2 and "is a recording, which the program in Python replays" in said
+    command = f"`python3 {build}/main.py --replay {recorded}`"
+    assert (
+        status == 2 and f"is a recording, which the program in Python replays: {command}\n" in said
+    )
     (tmp_path / "r").write_text("{}")
     status, said = run(build, "--replay", tmp_path / "r", "--record", tmp_path / "r")
     assert status == 2 and "--record would overwrite what --replay reads" in said

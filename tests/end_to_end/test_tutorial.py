@@ -62,10 +62,12 @@ def run(line: str, capfd: pytest.CaptureFixture[str]) -> str:
 
 
 def matches(expected: str, said: str, exact: bool) -> bool:
-    """Equal, where `...` stands for anything, and where numbers differ, any number for another."""
+    """Equal, where `...` stands for anything, and where numbers differ, any number, or `-` for
+    none, for another."""
     if not exact:
         expected, said = (
-            re.sub(r"[\d.]*\d|-{2,}| +", "#", t.replace(" ", "  ")) for t in (expected, said)
+            re.sub(r"[\d.]*\d|(?<!\S)-(?!\S)|-{2,}| +", "#", t.replace(" ", "  "))
+            for t in (expected, said)
         )
         expected, said = (re.sub(r"#+", "#", t) for t in (expected, said))
     pattern = re.escape(expected.strip()).replace(re.escape("..."), ".*")

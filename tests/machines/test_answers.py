@@ -34,8 +34,8 @@ REPORT: dict[str, Any] = {
     "status": 0, "failure": None, "build": "x", "channels": {"c": {"capacity": 2, "most": 1}}, "dropped": {},
     "apps": {
         "A": {
-            "frames": 1, "skipped": 0, "seconds": 0.1, "fps": 10.0, "deadline_misses": 0, "overruns": 0, "not_begun": 0, **LATENCY,
-            "paths": [{"kind": "age", "source": "A.s", "task": "A.t", "firings": 1, "deadline_misses": 0, **LATENCY}],
+            "frames": 1, "skipped": 0, "seconds": 0.1, "fps": 10.0, "deadline_ms": None, "deadline_misses": 0, "overruns": 0, "not_begun": 0, **LATENCY,
+            "paths": [{"kind": "age", "source": "A.s", "task": "A.t", "firings": 1, "deadline_ms": 2.5, "deadline_misses": 0, **LATENCY}],
         }
     },
     "processors": {"core": {"utilization": 0.5}},

@@ -603,7 +603,9 @@ def test_a_process_that_is_forked_has_no_program(write: Write, tmp_path: Path) -
     of the parent."""
     flow = write(SERVICE.replace("total -> core[1]", "total -> core[1] process"), t_py=TASKS)
     build(flow, tmp_path / "service", platform="two")
-    words = [sys.executable, "-c", FORKS.format(folder=str(tmp_path))]
+    # Python 3.12 and later warn of every fork beside threads
+    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c"]
+    words += [FORKS.format(folder=str(tmp_path))]
     done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=False)
     two = plain(np.full((4, 3), 2, np.uint8)).tolist()
     nine = plain(np.full((4, 3), 9, np.uint8)).tolist()

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flowc.runtime.report import table
+from flowc.report.measured import read_run
+from flowc.runtime.report import pauses, table, waits_of
 
 from builds import HANGS, Write, build, harness, in_its_own_time, run
 from limits import next_line
@@ -200,6 +201,52 @@ def test_apps_see_the_newest_token_of_others(write: Write, tmp_path: Path) -> No
     plan = next(x for x in kept(document["out"]) if x not in (list(range(30)), list(range(15))))
     assert plan == sorted(plan) and plan[-1] <= 29 + 14 and document["dropped"] == {}
     assert harness(out).returncode == 0
+
+
+PAUSING = """
+import os, time
+class Device:
+    '''Delivers nothing for some time before its third frame.'''
+    n = 0
+    def __call__(self):
+        self.n += 1
+        time.sleep(float(os.environ["PAUSE"]) if self.n == 3 else 0)
+        return self.n
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("--trace", "/dev/null")], ids=["rounds", "steps"])
+@pytest.mark.parametrize(
+    "pause, way",
+    [(0.2, ""), (0.2, "drop oldest 1"), (600, ""), (600, "drop oldest 1")],
+    ids=["goes on", "drops", "until the end", "drops until the end"],
+)
+def test_a_source_that_pauses_is_named_where_data_are_late(
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    pause: float,
+    way: str,
+) -> None:
+    monkeypatch.setenv("PAUSE", str(pause))
+    text = (
+        TASKS
+        + 'task Device { live   out n: N   python "d.py:Device" }\n'
+        + f"app A {{ period 20 ms   l: Device {way}  d: Double   k: Keep   l -> d -> k }}\n"
+        + "app B { period 10 ms   deadline 1 ns from A.l to k   k: Keep   A.d -> latest -> k }"
+    )
+    out = build(write(text, t_py=CODE, d_py=PAUSING), tmp_path / "out")
+    ends = ("--seconds", "0.5") if pause == 600 else ("--frames", "9")
+    document = report_of(out, *ends, *words)
+    wait = document["tasks"]["A.l"]["wait"]
+    assert wait["period_us"] == 20_000 and 1e3 * wait["max_us"] > 0.19e9
+    assert "wait" not in document["tasks"]["B.k"]
+    read = read_run((tmp_path / "r.json").read_bytes()).tasks["A.l"]
+    assert (read.wait_us, read.period_us) == (wait["max_us"], 20_000)
+    named = r"^A\.l had no data for \d+\.\d ms \(its period: 20\.0 ms\)$"
+    assert re.search(named, document["out"], re.MULTILINE)
+    assert pauses(waits_of({"A.l": {"wait": {**wait, "max_us": 40_000}}})) == []
 
 
 def test_dropping_between_apps_keeps_order_and_counts(write: Write, tmp_path: Path) -> None:

@@ -359,3 +359,32 @@ def test_a_source_that_ends_in_the_middle_of_a_frame_is_named(
     done = run(build(write(text, t_py=code), tmp_path / "out"), *frames)
     told = "warning: A.c ended in the middle of a frame of 8 firings: what the last 4 made was"
     assert done.returncode == 0 and (told in done.stderr) is warned, done.stderr
+
+
+def test_what_has_no_deadline_has_missed_none(write: Write, tmp_path: Path) -> None:
+    """A 0 would say that deadlines were kept."""
+    text = TEXT + (
+        "app Paced { period 20 ms   deadline 30 ms from c to k   c: Count  k: Keep   c -> k }\n"
+        "app Late { period 20 ms   c: Count  k: Keep   c -> k }\n"
+    )
+    out = build(write(text, t_py=COUNT % "", k_c=KEEP % ""), tmp_path / "out")
+    report = tmp_path / "report.json"
+
+    def missed(*words: str) -> dict[str, str]:
+        words = ("--frames", "2", "--report", str(report), *words)
+        tables = run(out, *words).stdout.split("\n\n")
+        rows = [line.split() for rows in tables[:2] for line in rows.splitlines()[2:]]
+        return {row[0]: row[-1] if row[0] == "Paced.c" else row[-2] for row in rows}
+
+    counted = {name: number.isdigit() for name, number in missed().items()}
+    assert counted == {"A": False, "Paced": False, "Late": True, "Paced.c": True}
+    apps = json.loads(report.read_text())["apps"]
+    assert {name: app["deadline_ms"] for name, app in apps.items()} == {
+        "A": None,
+        "Paced": None,
+        "Late": 20,
+    }
+    (path,) = apps["Paced"]["paths"]
+    assert path["deadline_ms"] == 30
+    # no deadline counts without releases
+    assert set(missed("--full-speed").values()) == {"-"}

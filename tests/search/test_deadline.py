@@ -19,6 +19,7 @@ import pytest
 from flowc.analysis.timing.system import TimedPath, utilization
 from flowc.analysis.timing.terms import WorstCases
 from flowc.cli import app
+from flowc.cli._deadlines import joint_table
 from flowc.driver.measure.measure import run_deployed
 from flowc.driver.plan.program import place, plan
 from flowc.driver.solve.deadline_problem import joint_problem
@@ -991,6 +992,15 @@ def test_what_a_run_shows_of_paths_stands_beside_their_bounds() -> None:
         (group.paths[0].latency_ns, 30 * MS, 4, 3, 1), (group.paths[1].latency_ns, None, None, 0, 0),
     ]  # fmt: skip
     assert {p.latency_ns for p in group.paths} == {2 * MS, 3 * MS}
+    said = joint_table(
+        Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, 0, seen), None)
+    )
+    assert "above its bound" not in said
+    late = replace(seen, longest_ns={"A": 9 * MS}, paths={"A": [(4, 3, 1), (7 * MS, 3, 0)]})
+    said = joint_table(
+        Joint(problem, outcome, mapping_of(problem, outcome, outcome.verdict, 0, late), None)
+    )
+    assert "\nseen above its bound: A, A.a -> c; the times that the bound assumes" in said
     assert Mapping.from_json(mapping_of(problem, outcome, outcome.verdict, 0, seen).to_json({}))[
         0
     ].groups == (group,)

@@ -115,6 +115,8 @@ struct Latencies {
         count += other.count - kept;
         total += other.total;
         longest = std::max(longest, other.longest);
+        if (other.deadline >= 0 && (deadline < 0 || other.deadline < deadline))
+            deadline = other.deadline;
         misses += other.misses;
     }
 };
@@ -384,6 +386,8 @@ struct Task {
     std::atomic<int64_t> failed{0};               // firings
     std::unique_ptr<std::atomic<ns>[]> releases;  // of a source where a path begins
     std::vector<Path *> paths;                    // that end here
+    // Of a live source, for data behind its first ones; -1: none have come.
+    std::atomic<ns> longest_wait{-1};
     static inline std::vector<Task *> all;
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
@@ -417,6 +421,21 @@ struct Task {
     // Is it a source whose firings may take as long as its data do? One that a period releases has
     // to return, as any other task.
     bool may_wait() const { return source && (live || !app.paced()); }
+    // Data have come to a live source, which has waited for so long.
+    void waited(ns time)
+    {
+        if (longest_wait.load(relaxed) < 0)
+            longest_wait.store(0, relaxed);  // nothing was there before that could have become old
+        else
+            waits(time);
+    }
+    // It has waited for so long behind its first data, or still does.
+    void waits(ns time)
+    {
+        const ns before = longest_wait.load(relaxed);
+        if (before >= 0)
+            longest_wait.store(std::max(before, time), relaxed);
+    }
     // When one of its latest firings was released.
     ns release(int64_t firing) const
     {
@@ -561,6 +580,7 @@ inline void App::add(const App &other)
         } else {
             (*known)->of_replica[0].add(task->done());
             (*known)->failed += task->failed;
+            (*known)->longest_wait = std::max(ns((*known)->longest_wait), ns(task->longest_wait));
         }
     }
     for (Path *path : other.paths) {

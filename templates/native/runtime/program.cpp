@@ -645,7 +645,8 @@ int main(const About &about, int count, char **words)
         refuse("--channels: it is about --record FILE");
     if (is_recording(options.replay))
         refuse("--replay: " + options.replay +
-               " is a recording, which the program in Python replays: main.py of the build");
+               " is a recording, which the program in Python replays: `python3 " +
+               in_build("main.py") + " --replay " + options.replay + "`");
     if (overwrites(options))
         refuse("--record would overwrite what --replay reads");
     if (!options.trace_frames.empty() && !range_of(options.trace_frames))

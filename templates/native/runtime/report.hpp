@@ -146,6 +146,12 @@ inline std::string rate_of(const App &app)
     return seconds_of(app) > 0 ? number(frames / seconds_of(app), 2) : "";
 }
 
+// Empty without a deadline.
+inline std::string deadline_ms(const Latencies &of)
+{
+    return of.deadline < 0 ? "" : number(double(of.deadline) / 1e6, 6);
+}
+
 inline std::string or_null(const std::string &text) { return text.empty() ? "null" : text; }
 
 inline std::string failure_json()
@@ -167,6 +173,7 @@ inline std::string app_json(const App &app)
                  ", \"source\": " + json(path->source.name) +
                  ", \"task\": " + json(path->sink.name) +
                  ", \"firings\": " + std::to_string(path->latencies.count) +
+                 ", \"deadline_ms\": " + or_null(deadline_ms(path->latencies)) +
                  ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
                  ", \"latency_ms\": " + latency_json(path->latencies) +
                  ", \"histogram\": " + histogram(path->latencies) + "}";
@@ -174,6 +181,7 @@ inline std::string app_json(const App &app)
            ", \"skipped\": " + std::to_string(app.skipped) +
            ", \"seconds\": " + number(seconds_of(app), 4) +
            ", \"fps\": " + or_null(rate_of(app)) +
+           ", \"deadline_ms\": " + or_null(deadline_ms(app.latencies)) +
            ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
            ", \"overruns\": " + std::to_string(app.overruns.load()) +
            ", \"not_begun\": " + std::to_string(app.not_begun) +
@@ -182,6 +190,18 @@ inline std::string app_json(const App &app)
 }
 
 inline double mean_us(const Done &done) { return double(done.busy) / 1e3 / double(done.fired); }
+
+// The time from one firing of a source to the next; -1 without a period.
+inline ns step_of(const Task &task)
+{
+    const Exact &period = task.app.period;
+    return task.app.paced() ? period.over / (period.under * task.firings) : -1;
+}
+
+inline std::string us_or_null(ns time)
+{
+    return time < 0 ? "null" : number(double(time) / 1e3);
+}
 
 inline std::string task_json(const Task &task, double seconds)
 {
@@ -200,7 +220,11 @@ inline std::string task_json(const Task &task, double seconds)
            ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 6) +
            ", \"failed\": " + std::to_string(task.failed) +
            ", \"skipped\": " + std::to_string(done.skipped) +
-           (engine.empty() ? "" : ", \"engine\": " + json(engine)) + "}";
+           (engine.empty() ? "" : ", \"engine\": " + json(engine)) +
+           (task.live ? ", \"wait\": {\"max_us\": " + us_or_null(task.longest_wait) +
+                            ", \"period_us\": " + us_or_null(step_of(task)) + "}"
+                      : "") +
+           "}";
 }
 
 inline double utilization(const char *processor)
@@ -398,7 +422,43 @@ inline void add_figures(std::vector<std::string> &row, const Latencies &of)
     row.insert(row.end(), found.begin(), found.end());
 }
 
+inline std::string missed_of(const Latencies &of)
+{
+    return of.deadline < 0 ? "-" : std::to_string(of.misses);
+}
+
 inline std::string mb(int64_t bytes) { return bytes < 0 ? "-" : number(double(bytes) / 1e6, 2); }
+
+// Each app and each path that has missed deadlines, with how many of all.
+inline std::string missed_deadlines()
+{
+    std::string found;
+    const auto add = [&](const std::string &name, const Latencies &of, int64_t others = 0) {
+        if (of.misses)
+            found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
+                     std::to_string(of.count + others);
+    };
+    for (const App *app : App::all) {
+        add(app->name, app->latencies, app->not_begun);
+        for (const Path *path : app->paths)
+            add(ends_of(*path), path->latencies);
+    }
+    return found;
+}
+
+// Each live source that has waited for data for more than two of its periods, with how long.
+inline std::string pauses()
+{
+    std::string found;
+    for (const Task *task : Task::all) {
+        const ns step = step_of(*task), longest = task->longest_wait;
+        if (step >= 0 && longest > 2 * step)
+            found += std::string(task->name) + " had no data for " +
+                     decimals(double(longest) / 1e6, 1) + " ms (its period: " +
+                     decimals(double(step) / 1e6, 1) + " ms)\n\n";
+    }
+    return found;
+}
 
 inline std::string table(const About &about)
 {
@@ -409,13 +469,13 @@ inline std::string table(const About &about)
         std::vector<std::string> row{app->name, std::to_string(app->total()), rate_of(*app)};
         row[2] = row[2].empty() ? "-" : row[2];
         add_figures(row, app->latencies);
-        row.push_back(std::to_string(app->latencies.misses));
+        row.push_back(missed_of(app->latencies));
         row.push_back(std::to_string(app->overruns.load()));
         apps.push_back(row);
         for (const Path *path : app->paths) {
             row = {ends_of(*path), std::to_string(path->latencies.count)};
             add_figures(row, path->latencies);
-            row.push_back(std::to_string(path->latencies.misses));
+            row.push_back(missed_of(path->latencies));
             paths.push_back(row);
         }
     }
@@ -468,24 +528,9 @@ inline std::string table(const About &about)
                     format(": %.1f %%, and used %.1f %%", 100 * share.part(), 100 * share.used()) +
                     (share.worker.used.above ? "" : "; no priority puts it above the others") +
                     "\n\n";
+    if (!missed_deadlines().empty())
+        text += pauses();
     return text + columns(tasks) + "\n" + columns(processors);
-}
-
-// Each app and each path that has missed deadlines, with how many of all.
-inline std::string missed_deadlines()
-{
-    std::string found;
-    const auto add = [&](const std::string &name, const Latencies &of, int64_t others = 0) {
-        if (of.misses)
-            found += (found.empty() ? "" : ", ") + name + " " + std::to_string(of.misses) + " of " +
-                     std::to_string(of.count + others);
-    };
-    for (const App *app : App::all) {
-        add(app->name, app->latencies, app->not_begun);
-        for (const Path *path : app->paths)
-            add(ends_of(*path), path->latencies);
-    }
-    return found;
 }
 
 // -- the trace -----------------------------------------------------------------------------------

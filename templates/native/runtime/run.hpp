@@ -50,6 +50,9 @@ void Run::give_up()
     const ns time = now();
     for (App *app : App::all)
         app->give_up(time, begin);
+    for (const Worker *worker : workers)
+        if (const int64_t task = worker->line ? worker->line->task.load() : 0)
+            Task::all[task - 1]->waits(time - worker->line->since);
 }
 
 void Run::stop()

@@ -356,6 +356,7 @@ private:
     // The data of a live source have come; false where its app has ended meanwhile.
     bool arrived(Task &task, int64_t firing, ns spent)
     {
+        task.waited(began - line->since.load(relaxed) - spent);
         if (firing % task.firings == 0 && !task.app.started(firing / task.firings, released))
             return false;
         count(task, firing, 1, began - spent);
