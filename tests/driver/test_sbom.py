@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from flowc.cli import app
 from flowc.driver.build.sbom import bill_of_materials
 from flowc.model.version import __version__
@@ -56,6 +54,10 @@ def call(*words: str | Path) -> Result:
 
 def valid(file: Path) -> dict[str, Any]:
     """The document, held against the schema of CycloneDX."""
+    # here, for it takes seconds, and every process of the tests imports this module
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(file.read_text()) is None
     document: dict[str, Any] = json.loads(file.read_text())
     references = [part["bom-ref"] for part in document["components"]]
