@@ -51,6 +51,7 @@ FLOWC = (
     "flowc.driver.build.build",
     "flowc.driver.measure.measure",
     "flowc.driver.execute.run",
+    "networkx",
     "onnx",
     "pydantic",
     "typer._adapters",
