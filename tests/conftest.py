@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import typer.testing
 from flowc.cli._common import progress
+from flowc.driver.measure import measure as measuring
 from hypothesis import HealthCheck, settings
 
 from builds import ROOT, Write
-from limits import HANGS
+from limits import HANGS, MOMENT
 from tensorrt_api import stubs
 
 # How long an example takes, or making one, says how busy the machine is.
@@ -29,6 +30,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 progress.between = float("inf")
+measuring.SHORT = MOMENT
 # The tree of commands is the same for every call in this process, and making it takes longer than
 # most calls.
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]

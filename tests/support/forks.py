@@ -31,7 +31,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from limits import HANGS
+from limits import HANGS, MOMENT
 
 #: What programs and their harnesses import; nothing of flowc is with them.
 PROGRAM = (
@@ -238,6 +238,8 @@ def _main(*modules: str) -> None:
     if "flowc.cli._common" in sys.modules:
         # what is said every few seconds says how busy the machine is
         sys.modules["flowc.cli._common"].progress.between = float("inf")
+        measuring: Any = sys.modules["flowc.driver.measure.measure"]
+        measuring.SHORT = MOMENT
         _prepare()
     words = _next()
     if words[:1] == ["-m"]:
