@@ -232,6 +232,7 @@ def _in_file(code: CodeType, path: str) -> CodeType:
 
 def _main(*modules: str) -> None:
     _compile_once()
+    sys.dont_write_bytecode = True  # most builds run once
     for name in modules:
         with contextlib.suppress(ImportError):  # then no program will import it either
             importlib.import_module(name)
