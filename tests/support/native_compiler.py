@@ -1,6 +1,6 @@
 """A compiler for programs in C++ that does not compile again what is the same in all of them: the
 runtime, and its header for main.cpp, as it is read with and without the recorder. Programs that are
-libraries as well have objects of another kind."""
+libraries as well have a runtime of another kind, which the first of them makes, and no header."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ LIMIT = 300
 QUICK = "-O0"
 _COMPILER = """\
 #!/bin/sh
+kind=
 for word; do
     case "$word" in
     -fPIC)
-        exec {compiler} "$@"
+        kind=.in_library
         ;;
     native/program.cpp)
-        exec cp {folder}/program.o native/
+        made={folder}/program$kind.o
+        if [ ! -e $made ]; then
+            {compiler} "$@" && cp native/program.o $made.$$ && exec mv $made.$$ $made
+            exit 1
+        fi
+        exec cp $made native/program.o
         ;;
     main.cpp)
+        [ -z "$kind" ] || exec {compiler} "$@"
         ln -s {folder}/flow.hpp.gch native/
         {compiler} "$@"
         status=$?
