@@ -227,6 +227,20 @@ def _move_in(stage: Path, directory: Path, files: list[str]) -> None:
         os.replace(
             stage / path, make_folders(directory, PurePath(path).parent) / PurePath(path).name
         )
+    _forget_compiled(directory, files)
+
+
+def _forget_compiled(directory: Path, files: list[str]) -> None:
+    """Remove what Python has compiled of earlier files: it takes a file of the same size and second
+    for the one that it knows."""
+    for folder in {PurePath(path).parent for path in files}:
+        compiled = folder / "__pycache__"
+        if has_link(directory, compiled):
+            continue
+        for file in (directory / compiled).glob("*.pyc"):
+            if str(folder / f"{file.name.partition('.')[0]}.py") in files:
+                with contextlib.suppress(OSError):
+                    file.unlink()
 
 
 def _below(folder: str, plan: Plan) -> Iterator[str]:

@@ -239,7 +239,8 @@ def histogram(latest: Sequence[int]) -> Dict[str, List[int]]:
     values = np.array(latest, np.int64)
     least, longest = int(values.min()), int(values.max())
     between = np.geomspace(max(1, least), longest + 1, BINS + 1)[1:-1].astype(np.int64)
-    edges = [least] + [int(n) for n in np.unique(between) if least < n <= longest] + [longest + 1]
+    inner = set(between.tolist())  # np.unique would import numpy.ma
+    edges = [least] + sorted(n for n in inner if least < n <= longest) + [longest + 1]
     counts, _ = np.histogram(values, edges)
     return {"ns": edges, "counts": [int(n) for n in counts]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import signal
 import subprocess
@@ -14,10 +15,11 @@ from typing import Any
 import pytest
 import typer.testing
 from flowc.cli._common import progress
+from flowc.driver.measure import measure as measuring
 from hypothesis import HealthCheck, settings
 
 from builds import ROOT, Write
-from limits import HANGS
+from limits import HANGS, MOMENT
 from tensorrt_api import stubs
 
 # How long an example takes, or making one, says how busy the machine is.
@@ -28,6 +30,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 progress.between = float("inf")
+measuring.SHORT = MOMENT
 # The tree of commands is the same for every call in this process, and making it takes longer than
 # most calls.
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
@@ -59,6 +62,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test run have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture

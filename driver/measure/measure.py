@@ -124,12 +124,14 @@ def profile(
 
 
 def measure(
-    valid: Valid, *, seconds: float = SHORT, on_measure: OnMeasure | None = None
+    valid: Valid, *, seconds: float | None = None, on_measure: OnMeasure | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """Run the application on one core and measure every task; also returns warnings.
+    """Run the application on one core and measure every task, for a `SHORT` time if none is given;
+    also returns warnings.
 
     It runs again for other variants of its networks. Raises Errors if it cannot be built or run.
     """
+    seconds = SHORT if seconds is None else seconds
     if valid.platform.native:
         require_native(valid)
     for part in (valid, *valid.others):

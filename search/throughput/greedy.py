@@ -14,8 +14,6 @@ from collections.abc import Mapping as Mapped
 from dataclasses import dataclass
 from itertools import accumulate, chain, combinations, product
 
-import networkx as nx
-
 from ...analysis.dataflow.order import components, levels
 from ...model.application import Application
 from ...model.mapping import Mapping
@@ -251,6 +249,8 @@ def _around_pins(problem: Problem) -> Iterator[Placement]:
 
 def _before_pins(problem: Problem) -> set[str]:
     """The tasks from which a path leads to a task with a pin."""
+    import networkx as nx  # importing it is slow
+
     before: set[str] = set()
     for app in problem.apps:
         graph = nx.DiGraph((c.source, c.destination) for c in app.channels)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from ...model.application import Application, Task
 from ...model.mapping import Placement
 from ...model.platform import Platform
 from .accelerate import belongs
 from .problem import Problem, scale
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def on_machines(problem: Problem) -> dict[str, Placement]:
@@ -60,6 +62,8 @@ def nearest(
 
     `pins` are the processors of tasks. Tasks that no channel joins to any of these are missing.
     """
+    import networkx as nx  # importing it is slow
+
     graph = _connections(apps)
     machine_of = platform.machine_of
     number_of = {name: number for number, name in enumerate(platform.machines)}
@@ -76,6 +80,8 @@ def nearest(
 
 def _connections(apps: Iterable[Application]) -> nx.Graph:
     """Tasks, joined by channels, and links between apps: these nodes are pairs."""
+    import networkx as nx
+
     graph = nx.Graph()
     for app in apps:
         graph.add_nodes_from(task.name for task in app.tasks)

@@ -26,6 +26,7 @@ import pytest
 from flowc.cli import app
 from flowc.cli._diagnostics import render
 from flowc.codegen.nvrtc import libraries
+from flowc.driver.measure import measure as measuring
 from flowc.driver.text.check import Checked
 from flowc.model.catalogue import CODES
 from flowc.model.span import Span
@@ -33,7 +34,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from builds import HANGS, build
+from builds import HANGS, SHORT, build
 
 HERE = Path(__file__).resolve().parents[1]
 FAULTY = HERE / "faulty"
@@ -142,7 +143,10 @@ def matches(expected: str, actual: str) -> bool:
 
 
 @pytest.mark.parametrize("stem", EXAMPLES)
-def test_a_faulty_text_is_explained(stem: str, examples: Path) -> None:
+def test_a_faulty_text_is_explained(
+    stem: str, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "SHORT", SHORT)
     if stem == "F306_compiler" and shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     if stem == "F310_compiler" and not libraries():

@@ -19,10 +19,8 @@ from flowc.cli._mapping import table as map_table
 from flowc.driver.measure import measure as measuring
 from flowc.driver.solve import contest
 from flowc.model.mapping import Contestant, Decision, Effort, Mapping
-from flowc.model.profile import TransferCost
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.identity import task_hashes
-from flowc.profiling.machine import RuntimeCosts
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
@@ -140,8 +138,6 @@ def test_the_fastest_contestant_wins(
     monkeypatch.setattr(
         measuring, "layer_times", lambda *_: SimpleNamespace(mean_ns=times, overhead_ns=0.0)
     )
-    costs = RuntimeCosts(100.0, TransferCost("cpu", "cpu", 1000, 0.0))
-    monkeypatch.setattr(measuring.machine, "runtime_costs", lambda _: costs)
 
     def period_ns(build: Path) -> float:
         text = (build / "main.py").read_text()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
 import pytest
-from flowc.codegen.carried import RUNTIME, carried
+from flowc.codegen.carried import RUNTIME, carried, imports_in
 from flowc.runtime import FACES
 
 from builds import HANGS, ROOT, Write, build
@@ -102,3 +104,51 @@ def test_no_modules_of_the_runtime_import_each_other_in_a_circle() -> None:
     }
     circles = [(a, b) for a, b in combinations(modules, 2) if b in reached[a] and a in reached[b]]
     assert len(modules) > 50 and not circles
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The same as `imports_in`, of all statements."""
+    left: list[ast.stmt] = [*tree.body]
+    while left:
+        statement = left.pop()
+        if isinstance(statement, ast.ImportFrom) and statement.level == 1:
+            if statement.module is None:
+                yield from (alias.name for alias in statement.names)
+            else:
+                yield statement.module.partition(".")[0]
+        elif isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            left += statement.orelse
+        else:
+            for field in ("body", "orelse", "finalbody"):
+                left += getattr(statement, field, ())
+            for handler in getattr(statement, "handlers", ()):
+                left += handler.body
+
+
+def test_imports_are_found_as_python_finds_them() -> None:
+    strange = """
+if TYPE_CHECKING:
+    from .types import A
+
+    from .more import B
+else:
+    from .real import A
+def f():
+    try:
+        from . import (
+            one,  # two
+            three as four,
+        )
+    except ImportError:
+        from .other.inner import x  # from .none import y
+    if TYPE_CHECKING:
+        from .hidden import z
+    from . import last
+from ..outside import w
+"""
+    found = {"real", "one", "three", "other", "last"}
+    assert set(imports_in(strange)) == set(_imports(ast.parse(strange))) == found
+    texts = [f.read_text() for f in (*RUNTIME.glob("*.py"), *ROOT.glob("interop/*/there/*.py"))]
+    assert len(texts) > 90
+    for text in texts:
+        assert set(imports_in(text)) == set(_imports(ast.parse(text)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import py_compile
 import re
 import shutil
 import subprocess
@@ -103,6 +104,28 @@ def test_generated_main_is_as_expected(example: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     checked = harness(out)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_compiled_python_of_an_earlier_build_is_forgotten(write: Write, tmp_path: Path) -> None:
+    """Python takes it for the new one where size and second are the same: here, always."""
+    text = 'task S { out x: int64  python "s.py:make" }\ntask K { in x: int64  python "s.py:take" }'
+    code = "def make(): return 1\ndef take(x): print(x)\n"
+    flow = write(text + "\napp A { s: S  k: K  s -> k }", s_py=code)
+    out = build(flow, tmp_path / "out")
+    always = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(out / "tasks/s.py"), invalidation_mode=always)
+    of_others = out / "tasks/__pycache__/others.pyc"
+    of_others.write_text("")
+    (tmp_path / "s.py").write_text(code.replace("1", "2"))
+    said = run(build(flow, tmp_path / "out"), "--frames", "1", "--quiet").stdout
+    assert said == "2\n" and of_others.exists()
+    # what a link leads to stays
+    (out / "tasks/__pycache__").rename(tmp_path / "cache")
+    (out / "tasks/__pycache__").symlink_to(tmp_path / "cache")
+    (tmp_path / "cache/s.pyc").write_text("")
+    (tmp_path / "s.py").write_text(code)
+    flowc.build(flow, out, force=True, measure=False)
+    assert (tmp_path / "cache/s.pyc").exists()
 
 
 # -- the harness can fail --------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from fmus import (
     stepped_without_python,
     tokens_for,
 )
+from native_compiler import in_a_hurry
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -40,9 +41,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CFLAGS", "-O0")
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
         yield
 
 

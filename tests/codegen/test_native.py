@@ -46,8 +46,8 @@ SEEDS = range(int(os.environ.get("FLOWC_FUZZ", "0")) // 100 or 1)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
         yield
 
 

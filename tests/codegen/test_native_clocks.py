@@ -227,7 +227,7 @@ RATES = {
 
 
 @pytest.fixture(scope="module")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def builds(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[dict[str, Path]]:
     """Builds whose states have these rates."""
     folder = tmp_path_factory.mktemp("rates")
     (folder / "a.flow").write_text(TEXT)
@@ -237,7 +237,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]
     scenario = deployed.deployment.scenario
     assert scenario is not None
     made = {}
-    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
+    with in_a_hurry(shared):
         for name, rates in RATES.items():
             states = [replace(state, clocks=tuple(rates[n : n + 1])) for n, state in enumerate(scenario.states)]  # fmt: skip
             own = replace(deployed.deployment, scenario=replace(scenario, states=tuple(states)))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import flowc
 import pytest
@@ -112,12 +113,14 @@ int show(void *state, const int64_t *m, const void *p)
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[str], list[str]]]:
+def programs(
+    tmp_path_factory: pytest.TempPathFactory, shared: Path
+) -> Iterator[tuple[list[str], list[str]]]:
     """How the program in Python and the one in C++ are started."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "faults.flow").write_text(TEXT)
     (folder / "faults.c").write_text(CODE)
-    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
+    with in_a_hurry(shared):
         where = folder / "build"
         flowc.build(folder / "faults.flow", where, platform="one", native=True, measure=False)
         yield [sys.executable, str(where / "main.py")], [str(where / "main")]

@@ -25,6 +25,7 @@ from flowc.model.diagnostic import Errors
 
 from builds import ROOT
 from limits import HANGS
+from native_compiler import in_a_hurry
 
 pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
@@ -93,9 +94,8 @@ LONG = float(HANGS)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_in_a_hurry() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CFLAGS", "-O0")
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
         yield
 
 

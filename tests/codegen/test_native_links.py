@@ -25,6 +25,7 @@ from builds import HANGS, ROOT
 from builds import run as run_python
 from limits import next_line
 from models import N, save
+from native_compiler import in_a_hurry
 from native_runs import start
 
 pytestmark = pytest.mark.skipif(
@@ -35,25 +36,24 @@ TEXT = ROOT / "tests/support/native_links"
 SUMS = [n * (n + 1) // 2 for n in range(50)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
+        yield
+
+
 @pytest.fixture(scope="module")
-def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with all of them, which agrees with the sequential reference."""
-    yield agreed(tmp_path_factory.mktemp("links"), "links.flow", apps=5)
+    return agreed(tmp_path_factory.mktemp("links"), "links.flow", apps=5)
 
 
 def agreed(folder: Path, text: str, apps: int, platform: str = "two") -> Path:
     """The build of a text, which agrees with the sequential reference."""
     shutil.copytree(TEXT, folder, dirs_exist_ok=True)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CXXFLAGS", "-O0")  # compilers take most of the time of these tests
-        found = run_harness(
-            folder / text,
-            folder / "build",
-            platform=platform,
-            native=True,
-            measure=False,
-            quiet=True,
-        )
+    found = run_harness(
+        folder / text, folder / "build", platform=platform, native=True, measure=False, quiet=True
+    )
     assert found.status == 0, found.tests
     assert len(found.tests) == 4 * apps
     return folder / "build"
@@ -264,9 +264,9 @@ def test_live_sources_that_wait_do_not_hold_up_the_end(links: Path, tmp_path: Pa
 
 # -- errors ----------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def errors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def errors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program whose tasks go on after errors, which agrees with the sequential reference."""
-    yield agreed(tmp_path_factory.mktemp("errors"), "errors.flow", apps=5)
+    return agreed(tmp_path_factory.mktemp("errors"), "errors.flow", apps=5)
 
 
 def words(said: str) -> list[str]:
@@ -320,14 +320,14 @@ def test_what_is_thrown_is_a_failure_like_others(errors: Path) -> None:
 
 # -- several processors in turn --------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def turns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with replicas of tasks and of networks, which agrees with the sequential reference:
     one behind the other, with windows, delays and errors between."""
     folder = tmp_path_factory.mktemp("turns")
     triple = [N("Mul", ["x", "three"], ["y"])], np.array([3], np.float32)
     for name, size in (("net", 1), ("open", "N")):
         save(folder / f"{name}.onnx", triple[0], {"x": [size, 4]}, {"three": triple[1]}, "y")
-    yield agreed(folder, "turns.flow", apps=2, platform="four")
+    return agreed(folder, "turns.flow", apps=2, platform="four")
 
 
 def test_replicas_do_what_those_in_python_do(turns: Path, tmp_path: Path) -> None:

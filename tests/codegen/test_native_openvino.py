@@ -31,6 +31,7 @@ from flowc.runtime.openvino import _flags
 from limits import HANGS
 from models import N, save, weights
 from native import disagreement_of, of_both
+from native_compiler import in_a_hurry
 
 pytestmark = [
     pytest.mark.skipif(
@@ -132,10 +133,8 @@ int both(void *state, const float *y, const void *p)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _in_a_hurry() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("CFLAGS", "CXXFLAGS"):
-            patched.setenv(name, "-O0")
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
         yield
 
 

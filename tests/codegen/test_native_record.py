@@ -106,12 +106,12 @@ IN_FRAME = 3
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def build(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Path]:
     """Both programs of a text with all forms of messages."""
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "t.flow").write_text(TEXT)
     (folder / "t.c").write_text(CODE)
-    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
+    with in_a_hurry(shared):
         flowc.build(folder / "t.flow", folder / "b", platform="two", native=True, measure=False)
         yield folder / "b"
 

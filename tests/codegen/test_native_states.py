@@ -27,7 +27,7 @@ from builds import HANGS, ROOT
 from builds import run as run_python
 from models import N, save
 from native import disagreement_of, disagreement_with_states, of_both
-from native_compiler import QUICK
+from native_compiler import in_a_hurry
 from native_runs import start
 
 pytestmark = pytest.mark.skipif(
@@ -51,9 +51,8 @@ SCRIPT = """\
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_in_a_hurry() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("CXXFLAGS", QUICK)
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
         yield
 
 

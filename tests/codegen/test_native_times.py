@@ -74,8 +74,8 @@ PERIOD = 10_000_000
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _compiled_in_a_hurry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with in_a_hurry(tmp_path_factory.mktemp("compiler")):
+def _compiled_in_a_hurry(shared: Path) -> Iterator[None]:
+    with in_a_hurry(shared):
         yield
 
 

@@ -20,7 +20,7 @@ from flowc.model.profile import Profile
 from flowc.profiling.measure import MeasurementFailed
 from typer.testing import CliRunner
 
-from builds import Write, pretend_runs, run, store_profile
+from builds import SHORT, Write, pretend_runs, run, store_profile
 from cnns import mobilenet
 
 COUNT = 'task Count { out n: int64  python "t.py:Count" %s }\n'
@@ -190,6 +190,7 @@ def test_tasks_that_a_profile_lacks_are_named_and_measured(
         ("F607", "`app.host.profile.json` has no times of `A.h`")
     ]
     told: list[str] = []
+    monkeypatch.setattr(measuring, "SHORT", SHORT)
     built = flowc.build(flow, tmp_path / "out", on_measure=told.append)
     assert told == ["measuring app for 1.5 s: its tasks run, sinks included"]
     assert [d.code for d in built.diagnostics] == ["F607"] and set(built.times.values()) == {
@@ -205,6 +206,7 @@ def test_measuring_is_announced_beside_the_document(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_runs(monkeypatch)
+    monkeypatch.setattr(measuring, "SHORT", SHORT)
     monkeypatch.chdir(tmp_path)
     flow = write(TEXT, **CODE)
     first, second = (CliRunner().invoke(app, ["build", str(flow), "--json"]) for _ in range(2))

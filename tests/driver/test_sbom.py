@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from flowc.cli import app
 from flowc.driver.build.sbom import bill_of_materials
 from flowc.model.version import __version__
 from typer.testing import CliRunner, Result
 
 from builds import ROOT, Write, build
+from native_compiler import in_a_hurry
 
 DIGITS = ROOT / "examples" / "digits" / "digits.flow"
 IN_C = """
@@ -56,6 +56,10 @@ def call(*words: str | Path) -> Result:
 
 def valid(file: Path) -> dict[str, Any]:
     """The document, held against the schema of CycloneDX."""
+    # here, for it takes seconds, and every process of the tests imports this module
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(file.read_text()) is None
     document: dict[str, Any] = json.loads(file.read_text())
     references = [part["bom-ref"] for part in document["components"]]
@@ -140,13 +144,14 @@ def test_the_same_build_gives_the_same_bytes(
     ids=["C", "native", "dora", "ros2", "machines"],
 )
 def test_every_kind_of_program(
-    target: str, text: str, expected: set[str], write: Write, tmp_path: Path
+    target: str, text: str, expected: set[str], write: Write, tmp_path: Path, shared: Path
 ) -> None:
     python = "def make(): return 1\ndef same(x): return x\ndef take(x): pass\n"
     flow = write(text, t_c=CODE, t_py=python)
     platform = ["--platform", "pair"] if text is RIG else []
     bill = tmp_path / "bill.json"
-    done = call(flow, "-o", tmp_path / "out", "--target", target, "--sbom", bill, *platform)
+    with in_a_hurry(shared) if target == "native" else nullcontext():
+        done = call(flow, "-o", tmp_path / "out", "--target", target, "--sbom", bill, *platform)
     assert done.exit_code == 0, done.output
     document = valid(bill)
     assert expected <= set(files_in(document))

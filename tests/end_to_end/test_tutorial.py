@@ -17,7 +17,7 @@ import pytest
 from flowc.cli import app
 
 from builds import ROOT, pretend_runs
-from native_compiler import compiler
+from native_compiler import quick
 
 PAGES = ROOT / "docs" / "tutorial"
 BLOCK = re.compile(r"(<!-- numbers differ -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -80,7 +80,7 @@ def matches(expected: str, said: str, exact: bool) -> bool:
 def test_a_page_shows_what_happens(
     page: str,
     tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    shared: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_page_shows_what_happens(
     if page == "native":
         if shutil.which(os.environ.get("CXX", "g++")) is None:
             pytest.skip("there is no C++ compiler")
-        for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+        for name, value in quick(shared).items():
             monkeypatch.setenv(name, value)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     folder = tmp_path / "tutorial"

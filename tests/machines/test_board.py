@@ -26,7 +26,7 @@ from flowc.model.diagnostic import Errors
 from builds import ROOT
 from limits import HANGS, next_line
 from loopback import SSHD, loopback
-from native_compiler import compiler
+from native_compiler import quick
 
 #: Runs the last of its words, as the far side of ssh does.
 SHELL = "sh -c 'for last; do :; done; exec sh -c \"$last\"' ssh"
@@ -483,12 +483,12 @@ def test_over_ssh(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_programs_in_cpp_are_compiled_run_tested_and_measured_there(
     shell: str,
     tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    shared: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """With a network: its library is the one that Python has there."""
-    for name, value in compiler(tmp_path_factory.mktemp("compiler")).items():
+    for name, value in quick(shared).items():
         monkeypatch.setenv(name, value)
     for name in ("native.flow", "spotter.c", "mel.c", "sound.wav", "spotter.onnx"):
         shutil.copy(ROOT / "examples/spotter" / name, tmp_path)

@@ -141,7 +141,7 @@ def test_each_request_gets_its_own_answer(
     flow = detector(pins)
     wanted = plainly(flow.parent)
     rng = random.Random(7)
-    with flowc.open(flow, tmp_path / "out", platform="board") as service:
+    with flowc.open(flow, tmp_path / "out", platform="board", measure=False) as service:
 
         def ask(tag: int) -> bool:
             number = rng.randrange(25)
@@ -164,7 +164,9 @@ def test_each_request_gets_its_own_answer(
 
 def test_a_recorded_batch_is_repeated(detector: Callable[[str], Path], tmp_path: Path) -> None:
     flow, file = detector("on one core"), tmp_path / "run.mcap"
-    with flowc.open(flow, tmp_path / "out", platform="board", record=file) as service:
+    with flowc.open(
+        flow, tmp_path / "out", platform="board", measure=False, record=file
+    ) as service:
         images = [np.full((3, 16, 16), n, np.uint8) for n in range(12)]
         asked = [service.ask(image=image, tag=n) for n, image in enumerate(images)]
         for future in asked:
@@ -186,7 +188,7 @@ def test_a_batch_equals_the_sequential_reference(
 def plain(write: Write, tmp_path: Path) -> Callable[..., Any]:
     """Opens the plain service with this batch."""
     return lambda batch: flowc.open(
-        write(PLAIN.replace("BATCH", batch), tasks_py=TWICE), tmp_path / "out"
+        write(PLAIN.replace("BATCH", batch), tasks_py=TWICE), tmp_path / "out", measure=False
     )
 
 

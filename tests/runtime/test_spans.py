@@ -57,7 +57,7 @@ def test_a_frame_is_in_the_span_of_its_request(
             False,
         ]
 
-    with flowc.open(flow, tmp_path / "out", spans=tracer) as service:
+    with flowc.open(flow, tmp_path / "out", measure=False, spans=tracer) as service:
         asyncio.run(requests(service))
     frames = named(exporter, "Plain")
     assert [frame.attributes["flowc.frame"] for frame in frames] == [0, 1, 2]
@@ -75,7 +75,7 @@ def test_a_batch_is_linked_with_the_spans_of_its_requests(
     write: Write, tmp_path: Path, tracer: Any, exporter: InMemorySpanExporter
 ) -> None:
     flow = write(PLAIN.replace("BATCH", "batch up to 4 within 1000 s"), tasks_py=TWICE)
-    with flowc.open(flow, tmp_path / "out", spans=tracer) as service:
+    with flowc.open(flow, tmp_path / "out", measure=False, spans=tracer) as service:
         asked = []
         for n in range(4, 12):
             with tracer.start_as_current_span(f"request {n}"):
@@ -100,7 +100,7 @@ def test_an_exporter_that_fails_spoils_no_answer(
             raise OSError("no collector")
 
     flow = write(PLAIN.replace("BATCH", ""), tasks_py=TWICE)
-    with flowc.open(flow, tmp_path / "out", spans=Broken()) as service:
+    with flowc.open(flow, tmp_path / "out", measure=False, spans=Broken()) as service:
         assert service.ask(np.float32([1, 0, 0])).result(HANGS)[0] == 2
     assert "a frame has no spans: OSError: no collector" in caplog.text
     assert "frames without spans: 1" in caplog.text

@@ -21,10 +21,11 @@ from flowc.driver.text import store
 from flowc.driver.text.check import Valid
 from flowc.machines.whoami import description, host_hash
 from flowc.model.mapping import Mapping
-from flowc.model.profile import Profile, ProfileEntry
+from flowc.model.profile import Profile, ProfileEntry, TransferCost
 from flowc.model.times import times_of
-from flowc.profiling import measure
+from flowc.profiling import machine, measure
 from flowc.profiling.identity import task_hashes
+from flowc.profiling.machine import RuntimeCosts
 from flowc.profiling.measure import MeasuredTimes
 from flowc.runtime.reference import load_deployment
 
@@ -33,6 +34,9 @@ from limits import HANGS as HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
 Write = Callable[..., Path]
+#: Seconds for which a build measures that is not told anything else: as users have it, not as
+#: conftest.py sets it.
+SHORT = measuring.SHORT
 
 
 @contextmanager
@@ -110,6 +114,9 @@ def pretend_runs(
     Layers of networks are measured, for a moment.
     """
     monkeypatch.setattr(measuring, "LAYERS", 0.1)
+    costs = RuntimeCosts(5_000.0, TransferCost("cpu", "cpu", 20_000.0, 0.1))
+    monkeypatch.setattr(machine, "runtime_costs", lambda _: costs)
+    monkeypatch.setattr(machine, "change_ns", lambda _: 100_000)
 
     def pretended(
         directory: Path, seconds: float, *, strict: bool, paced: bool = False, **_: object

@@ -31,7 +31,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from limits import HANGS
+from limits import HANGS, MOMENT
 
 #: What programs and their harnesses import; nothing of flowc is with them.
 PROGRAM = (
@@ -51,6 +51,7 @@ FLOWC = (
     "flowc.driver.build.build",
     "flowc.driver.measure.measure",
     "flowc.driver.execute.run",
+    "networkx",
     "onnx",
     "pydantic",
     "typer._adapters",
@@ -231,12 +232,15 @@ def _in_file(code: CodeType, path: str) -> CodeType:
 
 def _main(*modules: str) -> None:
     _compile_once()
+    sys.dont_write_bytecode = True  # most builds run once
     for name in modules:
         with contextlib.suppress(ImportError):  # then no program will import it either
             importlib.import_module(name)
     if "flowc.cli._common" in sys.modules:
         # what is said every few seconds says how busy the machine is
         sys.modules["flowc.cli._common"].progress.between = float("inf")
+        measuring: Any = sys.modules["flowc.driver.measure.measure"]
+        measuring.SHORT = MOMENT
         _prepare()
     words = _next()
     if words[:1] == ["-m"]:

@@ -9,6 +9,8 @@ from typing import AnyStr
 
 #: Seconds after which something hangs, however busy the machine is.
 HANGS = 120
+#: Seconds for which builds of tests measure at least.
+MOMENT = 0.2
 
 
 def next_line(process: subprocess.Popen[AnyStr]) -> AnyStr:
