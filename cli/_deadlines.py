@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ def joint_table(joint: Joint) -> str:
     groups, verdict = joint.mapping.groups, joint.outcome.verdict
     if not groups or verdict is None:
         return f"{_search(joint)}\n{_nothing_found(joint)}"
-    ran = any(group.frames for group in groups)
+    ran, holding = any(group.frames for group in groups), joint.holding
     tables = [
         _processors(joint.mapping),
         columns([_head("app", "response ms", ran), *_app_rows(groups, ran)], left=2),
@@ -37,12 +37,15 @@ def joint_table(joint: Joint) -> str:
         tables.append(columns(rows, left=2))
     above = [*_seen_above(groups)]
     if above:
+        waited = ", or it waited for the interpreter" if holding else ""
         tables.append(
             f"seen above its bound: {', '.join(above)}; the times that the bound assumes were too"
-            " short,\nor a live source had no data for longer than its period"
+            f" short,\nor a live source had no data for longer than its period{waited}"
         )
     if joint.problem.background:
         tables.append(_background(joint))
+    if holding:
+        tables.append(f"the interpreter is not bounded, and {_some(holding)} may hold it")
     if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
@@ -123,14 +126,10 @@ def _seen_above(groups: tuple[GroupBound, ...]) -> Iterator[str]:
 def _supposing(group: GroupBound, good: bool, unskipped: bool = False) -> str:
     """Under what conditions the verdict on an app, or on one of its paths, holds; empty if under
     none."""
-    suppositions = {"estimates": group.conditional, "niceness": group.niceness}
-    supposed = " and ".join(name for name, needed in suppositions.items() if needed)
-    conditions = [f"{supposed} {'holds' if supposed == 'niceness' else 'hold'}"] if supposed else []
-    if group.interpreter and good:
-        conditions.append("the interpreter is free")
-    if unskipped and good:
-        conditions.append("no frame is skipped")
-    return f" if {' and '.join(conditions)}" if conditions else ""
+    supposed = replace(group, interpreter=group.interpreter and good).supposed
+    conditions = [supposed, "no frame is skipped" if unskipped and good else ""]
+    said = " and ".join(condition for condition in conditions if condition)
+    return f" if {said}" if said else ""
 
 
 def _verdict(group: GroupBound) -> str:
@@ -189,9 +188,6 @@ def _what_is_proved(joint: Joint) -> str:
         lines.append("bounds count apps in the background as endless work below all others")
     if any(group.niceness for group in joint.mapping.groups):
         lines.append("threads are below others by niceness (nice 19), which is not proved")
-    holding = [name for app in apps for name in app.holding]
-    if holding:
-        lines.append(f"the interpreter is not bounded, and {_some(holding)} may hold it")
     return "\n".join([*lines, "times of these apps are predicted"])
 
 
@@ -212,7 +208,7 @@ def _ms(ns: int | None) -> str:
     return "-" if ns is None else decimals(ns / 1e6, 2)
 
 
-def _some(names: list[str], most: int = 4) -> str:
+def _some(names: Sequence[str], most: int = 4) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:most])
     if len(names) <= most:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -187,6 +187,8 @@ def _print_comparison(ran: FinishedRun) -> None:
                 reason += f", or data are older since frames were skipped ({frames})"
             if above[0].paused:
                 reason += f", or a source paused: {', '.join(above[0].paused)}"
+            if any(b.supposed for b in above):
+                reason += ", or what the bound supposes does not hold"
             print(f"above its bound: {', '.join(b.name for b in above)}; {reason}")
     if ran.slower:
         print()
@@ -194,14 +196,17 @@ def _print_comparison(ran: FinishedRun) -> None:
         print(_in_words(slower))
 
 
-def _table_of_bounds(bounded: Iterable[Bounded]) -> str:
+def _table_of_bounds(bounded: Sequence[Bounded]) -> str:
     from ..runtime.report import columns
 
-    rows = [["latency of", "bound ms", "longest ms", "deadline ms"]]
+    supposed = any(b.supposed for b in bounded)
+    rows = [["latency of", *([""] if supposed else []), "bound ms", "longest ms", "deadline ms"]]
     for b in bounded:
+        condition = [f"if {b.supposed}" if b.supposed else ""] if supposed else []
         times = (b.bound_ns, b.longest_ns, b.deadline_ns)
-        rows.append([b.name, *("-" if ns is None else decimals(ns / 1e6, 2) for ns in times)])
-    return columns(rows)
+        shown = ("-" if ns is None else decimals(ns / 1e6, 2) for ns in times)
+        rows.append([b.name, *condition, *shown])
+    return columns(rows, left=2 if supposed else 1)
 
 
 def _in_words(slower: Slower) -> str:

@@ -413,6 +413,11 @@ class Task:
         found = [i for i in self.implementations if i.kind == kind]
         return min(found, key=lambda i: ("c", "python", "cuda").index(i.language), default=None)
 
+    def in_python_on(self, kind: str) -> bool:
+        """Does a processor of that kind run it in Python, on a CPU also as its reference?"""
+        code = self.implementation_on(kind) or (self.reference if kind == "cpu" else None)
+        return self.network is None and code is not None and code.language == "python"
+
     def port(self, name: str) -> Port:
         """The port of that name. Raises KeyError."""
         for p in self.inputs + self.outputs:

@@ -414,7 +414,7 @@ class GroupBound:
     `conditional`: the proof uses estimated times. If the program ran at its own periods, `seen_ns`
     is the longest response over its `frames`; `missed` of them missed the deadline. `niceness`: the
     proof supposes that niceness keeps threads in the background behind all others; `interpreter`:
-    that none of them holds Python's interpreter while a thread of the app wants it.
+    that no task in another thread holds Python's interpreter while a thread of the app wants it.
     """
 
     app: str
@@ -428,6 +428,15 @@ class GroupBound:
     paths: tuple[PathBound, ...] = ()
     niceness: bool = False
     interpreter: bool = False
+
+    @property
+    def supposed(self) -> str:
+        """What its bounds suppose, in words; empty if nothing."""
+        words = {"estimates": self.conditional, "niceness": self.niceness}
+        hold = " and ".join(word for word, needed in words.items() if needed)
+        conditions = [f"{hold} {'holds' if hold == 'niceness' else 'hold'}"] if hold else []
+        conditions += ["the interpreter is free"] if self.interpreter else []
+        return " and ".join(conditions)
 
 
 @dataclass(frozen=True, slots=True)

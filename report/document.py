@@ -112,7 +112,7 @@ class PathRow:
 
     `bound_ns` is proved for the mapped program (`conditional`: from estimated times), `least_ns` is
     the lower bound for all mappings. `above_bound` counts the measured ones above the bound, as
-    exactly as the bins of the histogram permit.
+    exactly as the bins of the histogram permit. `supposed` is what the bound supposes, in words.
     """
 
     app: str
@@ -132,6 +132,7 @@ class PathRow:
     above_bound: int | None = None
     edges_ns: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
+    supposed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class AppRow:
     its run.
 
     `schedulable_by` is what its verdict rests on where the text alone does not decide: `profile`
-    (measured times) or `mapping` (its proved bounds).
+    (measured times) or `mapping` (its proved bounds, which suppose nothing).
 
     `columns`, from left to right, have names of tasks, and of places that arrows pass through:
     `routes` are these places of each channel. `back` are the channels that lead to the left.
@@ -310,7 +311,8 @@ class StateBoundRow:
     """The proved worst case of an app in a state, and its deadline there; `late`: the deadline is
     missed.
 
-    `seen_ns` is the longest measured response when the mapping was found.
+    `seen_ns` is the longest measured response when the mapping was found, `supposed` what the bound
+    supposes, in words.
     """
 
     app: str
@@ -318,6 +320,7 @@ class StateBoundRow:
     deadline_ns: int | None
     seen_ns: int | None
     late: bool
+    supposed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Bounded:
     """The longest latency of a run beside its bound, of an app, a path, an age or a reaction, by
     its `name`; times in ns. `skipped` are the frames that apps have skipped, which bounds of ages
     and reactions do not count, and `paused`, in words, the live sources that have kept it waiting
-    for longer than bounds count with."""
+    for longer than bounds count with. `supposed` is what the bound supposes, in words."""
 
     name: str
     bound_ns: int
@@ -40,11 +40,12 @@ class Bounded:
     longest_ns: int
     skipped: tuple[tuple[str, int], ...] = ()
     paused: tuple[str, ...] = ()
+    supposed: str = ""
 
     @property
     def exceeded(self) -> bool:
         """Did the latency exceed the bound? Then the times that the bound assumes were too
-        short."""
+        short, or what it supposes does not hold."""
         return self.longest_ns > self.bound_ns
 
 
@@ -89,12 +90,26 @@ def _bounded(built: Built, ran: MeasuredRun) -> Iterator[Bounded]:
             continue
         longest = app.latency.max_ns
         if group.response_ns is not None and longest is not None:
-            yield Bounded(group.app, group.response_ns, group.deadline_ns, longest, (), paused)
+            yield Bounded(
+                group.app,
+                group.response_ns,
+                group.deadline_ns,
+                longest,
+                paused=paused,
+                supposed=group.supposed,
+            )
         for path in group.paths:
             seen = app.paths.get((path.kind, path.source, path.task))
             if path.latency_ns is not None and seen is not None and seen.max_ns is not None:
                 skipped: tuple[tuple[str, int], ...] = ()
                 if path.kind != "path":
                     skipped = tuple((n, a.skipped) for n, a in ran.apps.items() if a.skipped)
-                bound_ns, deadline_ns = path.latency_ns, path.deadline_ns
-                yield Bounded(path.name, bound_ns, deadline_ns, seen.max_ns, skipped, paused)
+                yield Bounded(
+                    path.name,
+                    path.latency_ns,
+                    path.deadline_ns,
+                    seen.max_ns,
+                    skipped,
+                    paused,
+                    group.supposed,
+                )

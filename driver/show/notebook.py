@@ -156,7 +156,8 @@ def _places(mapping: Mapping) -> list[list[str]]:
 
 def _bound(group: GroupBound) -> list[str]:
     times = [_ms(ns) for ns in (group.response_ns, group.deadline_ns, group.seen_ns)]
-    return [group.app, "yes" if group.schedulable else "no", *times]
+    good = f"yes, if {group.supposed}" if group.supposed else "yes"
+    return [group.app, good if group.schedulable else "no", *times]
 
 
 def built(result: Built) -> str:

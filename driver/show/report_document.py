@@ -218,7 +218,7 @@ class DocumentRows:
         if verdict.proved is None and self._mapping is not None:
             of_states = (group for state in self._mapping.states for group in state.groups)
             bounds = [g for g in (*self._mapping.groups, *of_states) if g.app == app.name]
-            if bounds and all(g.schedulable and not g.conditional for g in bounds):
+            if bounds and all(g.schedulable and not g.supposed for g in bounds):
                 return Verdict(True), "mapping"
         return verdict, "profile" if verdict.measured else ""
 
@@ -380,6 +380,7 @@ class DocumentRows:
         """The frames of an app, and the paths that have a deadline or a number."""
         analysis, ran = self._analyses[app.name], self._ran_app(app.name)
         conditional = group is not None and group.conditional
+        supposed = "" if group is None else group.supposed
         frames = PathRow(
             app=app.name,
             kind="path",
@@ -389,6 +390,7 @@ class DocumentRows:
             bound_ns=None if group is None else group.response_ns,
             conditional=conditional,
             least_ns=_ns(analysis.latency_lower),
+            supposed=supposed,
         )
         yield frames if ran is None else _with_latency(frames, ran.latency)
         least = {("path", p.source, p.sink): _ns(p.lower) for p in analysis.paths}
@@ -410,6 +412,7 @@ class DocumentRows:
                 bound_ns=bounds.get(ends),
                 conditional=conditional,
                 least_ns=least.get(ends),
+                supposed=supposed,
             )
             latency = latencies.get(ends)
             yield row if latency is None else _with_latency(row, latency)

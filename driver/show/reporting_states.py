@@ -110,7 +110,12 @@ def in_the_mean(valid: Valid) -> dict[str, float]:
 def _bounds(proved: StateBound) -> Iterator[StateBoundRow]:
     for group in proved.groups:
         yield StateBoundRow(
-            group.app, group.response_ns, group.deadline_ns, group.seen_ns, not group.schedulable
+            group.app,
+            group.response_ns,
+            group.deadline_ns,
+            group.seen_ns,
+            not group.schedulable,
+            group.supposed,
         )
 
 

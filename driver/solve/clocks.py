@@ -278,9 +278,8 @@ def _verdict_at(
 
 def _judged(joint: Joint, verdict: MappingVerdict, system: TimedSystem) -> Joint:
     """The state with the bounds that hold at its clock rates."""
-    mapping = mapping_of(
-        joint.problem, joint.outcome, verdict, joint.mapping.effort.seed, joint.seen
-    )
+    seed = joint.mapping.effort.seed
+    mapping = mapping_of(joint.problem, joint.outcome, verdict, seed, joint.seen, system)
     return replace(joint, mapping=mapping, verdict=verdict, program=system)
 
 

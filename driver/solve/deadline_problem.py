@@ -81,7 +81,7 @@ def joint_problem(
             elif not known or wanted not in (None, *known):
                 faults.append(_untimed(task, wanted, platform))
             else:
-                tasks.append(_deadline_task(task, app.name, known, firings))
+                tasks.append(_deadline_task(task, app.name, known, firings, pins.get(task.name)))
         group = _group(app, app.period_ns, vector, insides, valid.system.pins, platform)
         groups.append(group)
         followers += _followers(app, vector)
@@ -227,8 +227,13 @@ def _is_layered(known: Mapping[str, FiringTime]) -> bool:
 
 
 def _deadline_task(
-    task: Task, app: str, known: Mapping[str, FiringTime], firings: int
+    task: Task,
+    app: str,
+    known: Mapping[str, FiringTime],
+    firings: int,
+    pin: Placement | None,
 ) -> DeadlineTask:
+    apart = pin is not None and pin.process
     return DeadlineTask(
         task.name,
         app,
@@ -241,6 +246,7 @@ def _deadline_task(
         batch=_batch(task),
         engine=task.network is not None,
         phases={kind: time.phases_ns for kind, time in known.items() if time.phases_ns},
+        python=frozenset(kind for kind in known if not apart and task.in_python_on(kind)),
     )
 
 

@@ -27,7 +27,7 @@ from ...analysis.timing.system import (
 from ...analysis.timing.terms import Term, WorstCases
 from ...codegen.deploy import missing
 from ...model.deployment import Deployment
-from ...model.diagnostic import Diagnostic, Errors
+from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.mapping import Mapping
 from ...model.times import MARGIN, Times, too_optimistic
 from ...model.workload import WorkloadCurve, workload
@@ -35,6 +35,7 @@ from ...profiling.measure import MeasuredTimes, worst_case
 from ...profiling.there.samples import warm
 from ...report.gantt import Bar, Chart
 from ...search.deadline.answer import mapping_of
+from ...search.deadline.interpreter import waited_for
 from ...search.deadline.limits import Deadlines, Held, held, in_ms
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import Assignment, JointProblem, TaskGroup, slowed
@@ -90,6 +91,17 @@ class Joint:
         if self.program is not None or self.outcome.assignment is None:
             return self.program
         return timed(self.problem, self.outcome.assignment)
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """The tasks that may hold the interpreter while apps with periods want it."""
+        if self.system is None:
+            return ()
+        waits = waited_for(self.problem, self.system).values()
+        named = {task for tasks in waits for task in tasks}
+        tasks = [task.name for task in self.problem.tasks]
+        tasks += [name for app in self.problem.background for name in app.holding]
+        return tuple(name for name in tasks if name in named)
 
     @property
     def bounded(self) -> BoundedMapping | None:
@@ -220,7 +232,7 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: MapReque
             with_bounds(joint.problem, joint.outcome.verdict, worst_cases(system)), utilization=used
         )
         if best.seen is None or (seen is not None and seen.delayed < best.seen.delayed):
-            mapping = mapping_of(joint.problem, joint.outcome, verdict, request.seed, seen)
+            mapping = mapping_of(joint.problem, joint.outcome, verdict, request.seed, seen, system)
             said = () if seen is None else _exceeding(valid, known.times, seen)
             best = replace(
                 joint, mapping=mapping, verdict=verdict, program=system, seen=seen, diagnostics=said
@@ -380,7 +392,7 @@ def reasons(joint: Joint) -> list[str]:
         joint.problem, mapping, [group for group in groups if group not in unbounded]
     )
     lines += _about_shares(joint.problem)
-    lines += _about_interpreter(joint.problem)
+    lines += _about_interpreter(joint.holding)
     lines += [
         f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
         for name in verdict.conditional
@@ -402,14 +414,13 @@ def _about_shares(problem: JointProblem) -> Iterator[str]:
         yield line
 
 
-def _about_interpreter(problem: JointProblem) -> Iterator[str]:
-    """What may hold the interpreter in apps without a period, and what to do."""
-    for app in problem.background:
-        for name in app.holding:
-            yield (
-                f"`{name}` runs in Python, which apps with periods may have to wait for: give it a"
-                " `process` in its pin, or code in C"
-            )
+def _about_interpreter(holding: Sequence[str]) -> Iterator[str]:
+    """What may hold the interpreter, and what to do."""
+    if holding:
+        yield (
+            f"the Python of {listed(holding)} may keep other threads waiting: pin it with"
+            " `process`, have it in C, or build a program in C++ (`--target native`)"
+        )
 
 
 def _about_tightest(

@@ -20,18 +20,17 @@ from math import ceil, inf
 
 from ...analysis.dataflow.workers import in_background, servers, waits_outside
 from ...analysis.timing.system import TimedBackground
-from ...model.application import Application, Task
+from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.link_ends import ends_beside
 from ...model.mapping import Pin, Placement, as_placement, placed_on_engine
-from ...model.platform import Platform
 from ...model.server import Server
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import BackgroundApp, JointProblem, Served
 from ...search.deadline.verdict import verdict
 from ...search.throughput.accelerate import on_gpu
 from ...search.throughput.greedy import CLEARLY, shapes
-from ...search.throughput.problem import Problem, interpreter_load, loads
+from ...search.throughput.problem import Problem, holds_interpreter, interpreter_load, loads
 from ..text.check import Valid
 from .deadline_problem import joint_problem
 from .deadlines import Joint, best_judged, outcome_of
@@ -408,6 +407,7 @@ def _placed(
         else:
             threads = _threads(app, [places[task] for task in here])
             workers += [TimedBackground(processor, sub_task)] * threads
+    holding = (t for t in app.tasks if holds_interpreter(t, places[t.name], problem.platform))
     return BackgroundApp(
         app.name,
         tuple(placed_on_engine(p, problem.engines.get(t), cpus) for t, p in places.items()),
@@ -415,7 +415,7 @@ def _placed(
         tuple(workers),
         _of_networks(app, places),
         max(waits[p] for p in processors),
-        holding=tuple(t.name for t in app.tasks if _holds(t, places[t.name], problem.platform)),
+        holding=tuple(task.name for task in holding),
     )
 
 
@@ -430,13 +430,6 @@ def _threads(app: Application, here: Sequence[Placement]) -> int:
     themselves."""
     each = len(here) if waits_outside(app) else 1
     return each * max(place.streams for place in here)
-
-
-def _holds(task: Task, place: Placement, platform: Platform) -> bool:
-    """May it keep Python's interpreter from other tasks for as long as a firing takes?"""
-    kinds = {platform.pool_of(processor).kind for processor in place.processors}
-    codes = [task.implementation_on(kind) for kind in kinds]
-    return not place.process and any(c is not None and c.language == "python" for c in codes)
 
 
 def _longest(app: Application, task: str, kind: str, known: KnownTimes) -> int:

@@ -8,6 +8,9 @@ function tightest(app) {
   return own.reduce((a, b) => (a === null || used(b) > used(a) ? b : a), null);
 }
 
+/** What a bound supposes, behind its deadline. */
+const condition = (bound) => (bound.supposed ? `, if ${bound.supposed}` : "");
+
 function headSection() {
   const made = h("section", { id: "head", "aria-labelledby": "head-title" },
     h("div", { class: "title" }, h("h1", { id: "head-title" }, name(D.name)), h("span", { class: "soft" }, "platform ", name(D.platform))));
@@ -23,8 +26,8 @@ function headSection() {
     } else if (D.status !== null) {
       figure("frames", "0", "none was finished");
     }
-    if (path.bound_ns !== null) figure("proved bound", time(path.bound_ns), path.deadline_ns === null ? "no deadline" : `deadline ${time(path.deadline_ns)}`, path.deadline_ns !== null && path.bound_ns > path.deadline_ns ? "bad" : "");
-    else if (worst) figure("proved bound", time(worst.bound_ns), `in ${worst.state}${worst.deadline_ns === null ? "" : `, deadline ${time(worst.deadline_ns)}`}`, worst.late ? "bad" : "");
+    if (path.bound_ns !== null) figure("proved bound", time(path.bound_ns), `${path.deadline_ns === null ? "no deadline" : `deadline ${time(path.deadline_ns)}`}${condition(path)}`, path.deadline_ns !== null && path.bound_ns > path.deadline_ns ? "bad" : "");
+    else if (worst) figure("proved bound", time(worst.bound_ns), `in ${worst.state}${worst.deadline_ns === null ? "" : `, deadline ${time(worst.deadline_ns)}`}${condition(worst)}`, worst.late ? "bad" : "");
     else if (path.deadline_ns !== null) figure("deadline", time(path.deadline_ns), "no bound");
     if (app.deadline_misses !== null && path.deadline_ns !== null) figure("deadlines missed", String(app.deadline_misses), app.overruns ? `${app.overruns} releases came late` : "", app.deadline_misses ? "bad" : "good");
     if (app.period_ns !== null) figure("period", time(app.period_ns), app.least_period_ns === null || app.unit_times ? "" : `least possible ${time(app.least_period_ns)}`);
@@ -102,6 +105,15 @@ function tasksSection() {
 
 const pathName = (p) => (p.task ? `${p.kind === "path" ? "" : `${p.kind} `}${shown(p.source)} \u2192 ${short(p.task)}` : several ? `frames of ${p.app}` : "whole frames");
 
+/** What bounds suppose, and which bounds. */
+function suppositions(rows, label) {
+  const bounded = rows.filter((r) => r.bound_ns !== null && r.supposed);
+  return [...new Set(bounded.map((r) => r.supposed))].map((words) => {
+    const names = bounded.filter((r) => r.supposed === words).map(label);
+    return h("p", { class: "soft", "data-key": "supposed" }, `These bounds hold if ${words}: ${names.join(", ")}.`);
+  });
+}
+
 function pathsSection() {
   const made = section("paths", "Latencies", "From the release of the newest data to the end of the task that needs it. A bound is proved for the mapped program: nothing measured may be above it.");
   const figures = D.paths.flatMap((p) => [p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns, p.deadline_ns]);
@@ -120,7 +132,7 @@ function pathsSection() {
     { head: "missed", cell: (p) => number(p.deadline_ns === null ? null : p.deadline_misses, String, { "data-key": "deadline_misses", class: p.deadline_misses ? "off" : null }), by: (p) => p.deadline_misses },
     { head: "above bound", cell: (p) => number(p.above_bound, String, { "data-key": "above_bound", class: p.above_bound ? "off" : null }), by: (p) => p.above_bound },
   ], D.paths));
-  if (D.paths.some((p) => p.conditional)) made.append(h("p", { class: "soft" }, "Bounds here rest on times that were estimated."));
+  made.append(...suppositions(D.paths, pathName));
   const drawn = D.paths.filter((p) => p.counts.length);
   made.append(h("div", { class: "grid" }, drawn.map((p) => h("figure", { class: "plot" }, h("h3", {}, name(pathName(p))), histogram(p)))));
   if (!drawn.length) made.append(nothing(D.missing.run ? "Nothing was run: measured latencies are missing." : "No frame was finished: there are no latencies.", D.missing.run));
@@ -298,7 +310,7 @@ function stateBounds() {
     { head: `bound, ${word}`, ...figure("bound_ns", (r) => (r.late ? "off" : null)) },
     { head: `deadline, ${word}`, ...figure("deadline_ns") },
     rows.some((r) => r.seen_ns !== null) && { head: `seen by map, ${word}`, ...figure("seen_ns", (r) => (r.seen_ns !== null && r.bound_ns !== null && r.seen_ns > r.bound_ns ? "off" : null)) },
-  ].filter(Boolean), rows)];
+  ].filter(Boolean), rows), ...suppositions(rows, (r) => `${r.app} in ${r.state}`)];
 }
 
 function statesSection() {

@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, isfinite
 
+from ...analysis.timing.system import TimedSystem
 from ...model.mapping import (
     MOST_POINTS,
     Bands,
@@ -27,9 +28,11 @@ from ...model.mapping import (
     placed_on_engine,
 )
 from ...profiling.measure import MeasuredTimes
+from .interpreter import waited_for
 from .limits import Held, held
 from .outcome import Outcome
 from .problem import Assignment, JointProblem, TaskGroup
+from .program import timed
 from .verdict import MappingVerdict
 
 
@@ -39,9 +42,10 @@ def mapping_of(
     verdict: MappingVerdict | None,
     seed: int,
     seen: MeasuredTimes | None = None,
+    program: TimedSystem | None = None,
 ) -> Mapping:
     """The mapping that an outcome means, with the bounds of a verdict, and what a run of the
-    program showed."""
+    program showed. Without a `program` the bounds are those of the one that is planned."""
     front = sorted(outcome.front, key=lambda point: point[:2])
     effort = Effort(
         outcome.objective,
@@ -58,11 +62,12 @@ def mapping_of(
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
+    waits = waited_for(problem, program or timed(problem, found))
     groups = tuple(
         replace(
             _bound(group, verdict, seen),
             niceness=problem.below_by_niceness,
-            interpreter=any(app.holding for app in problem.background),
+            interpreter=bool(waits[group.name]),
         )
         for group in problem.groups
     )

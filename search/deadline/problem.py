@@ -51,7 +51,8 @@ class DeadlineTask:
     Where worst cases differ by phase, `phases[kind]` are those, and `wcet_ns[kind]` is the longest.
     `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from
     outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
-    groups `batch` firings into one. `beside` is the work of followers in an iteration, on a CPU.
+    groups `batch` firings into one. `beside` is the work of followers in an iteration, on a CPU. On
+    processors of the kinds in `python` it holds the interpreter while it computes.
     """
 
     name: str
@@ -66,6 +67,7 @@ class DeadlineTask:
     engine: bool = False
     phases: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     beside: Fraction = Fraction(0)
+    python: frozenset[str] = frozenset()
 
     def last_ns(self, kind: str) -> int:
         """Worst-case time of the last firing of an iteration."""
@@ -213,9 +215,8 @@ class BackgroundApp:
 
     `longest` has its tasks on processors with a queue, and with a share those on CPUs, with worst
     cases of their sub-tasks in ns; `engines` are the places of its networks. With a share its
-    workers on CPUs have servers. Tasks that are `holding` run in Python, beside all others of the
-    program.
-    The time between its results is predicted, not proved; infinite where nothing is left.
+    workers on CPUs have servers. Tasks that are `holding` run in Python, in the program's own
+    process. The time between its results is predicted, not proved; infinite where nothing is left.
     """
 
     name: str

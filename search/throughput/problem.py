@@ -295,7 +295,7 @@ def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) ->
     processors: set[str] = set()
     for app, task in problem.tasks:
         place = placement[task.name]
-        if _holds_interpreter(problem, task, place):
+        if holds_interpreter(task, place, problem.platform):
             held = problem.held.get(task.name, 1.0)
             load += scale(app) * problem.work_ns(app, task) * held
             processors.update(place.processors)
@@ -304,13 +304,10 @@ def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) ->
     return load + sum(scale(app) * overhead_ns(problem, app, t) for app, t in problem.tasks)
 
 
-def _holds_interpreter(problem: Problem, task: Task, place: Placement) -> bool:
+def holds_interpreter(task: Task, place: Placement, platform: Platform) -> bool:
     """Is it Python in the program's own process, where it is placed?"""
-    if place.process or runs_without_interpreter(task):
-        return False
-    kinds = {problem.platform.pool_of(processor).kind for processor in place.processors}
-    codes = [task.implementation_on(kind) for kind in kinds]
-    return any(code is not None and code.language == "python" for code in codes)
+    kinds = {platform.pool_of(processor).kind for processor in place.processors}
+    return not place.process and any(task.in_python_on(kind) for kind in kinds)
 
 
 def runs_without_interpreter(task: Task) -> bool:

@@ -235,6 +235,22 @@ above its bound: A.a -> b; the times that the bound assumes were too short
     )
 
 
+def test_what_bounds_suppose_stands_beside_them(capsys: pytest.CaptureFixture[str]) -> None:
+    group = GroupBound("A", 1_000_000, None, True, False, interpreter=True)
+    other = GroupBound("B", 1_000_000, None, True, False)
+    found = bounded(built(Mapping("host", (), groups=(group,))), ran())
+    assert [b.supposed for b in found] == ["the interpreter is free"]
+    _print_comparison(
+        running.FinishedRun(built(Mapping("host", ())), 0, bounded=(*found, Bounded("B", 5, 9, 2)))
+    )
+    shown = capsys.readouterr().out
+    assert "A           if the interpreter is free      1.00        2.00            -\n" in shown
+    assert "too short, or what the bound supposes does not hold\n" in shown
+    assert group.supposed == "the interpreter is free" and not other.supposed
+    both = replace(group, conditional=True, niceness=True)
+    assert both.supposed == "estimates and niceness hold and the interpreter is free"
+
+
 def test_skipped_frames_are_named_where_data_are_too_old(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -129,7 +129,7 @@ def test_no_common_placement_keeps_what_places_of_their_own_keep(pairs: Any) -> 
     shown = pairs._repr_html_()
     assert (
         f"<td>{place.task} in {name}</td><td>{place.processors[0]}</td>" in shown
-        and shown.count("<td>yes</td>") == 6
+        and shown.count("<td>yes, if the interpreter is free</td>") == 6
     )
     document = states_document(pairs.states, None)["states"]
     assert document[name]["own_places"] == {place.task: place.processors[0]}

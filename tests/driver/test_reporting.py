@@ -65,9 +65,9 @@ TIMES = {"Paced.camera": 1000, "Paced.work": 4_000_000, "Paced.show": 2000}
 Ran = tuple[Path, Path, Path, Path]
 
 
-def mapped(flow: Path, response_ns: int) -> None:
-    """Keep a mapping beside the text that claims a bound."""
-    valid = check(flow).require()
+def mapped(flow: Path, response_ns: int, *, interpreter: bool = False) -> None:
+    """Keep a mapping beside the text that claims a bound, perhaps if the interpreter is free."""
+    valid = check(flow, mapped=False).require()
     cpu = valid.platform.processors[0]
     found = Mapping(
         "host",
@@ -75,7 +75,9 @@ def mapped(flow: Path, response_ns: int) -> None:
         search="auto",
         contestants=(Contestant("one", "all -> cpu[0]", 5e6, 6e6), Contestant("two", "apart", 4e6)),
         effort=Effort(seed=7, evaluations=12, seconds=0.5),
-        groups=(GroupBound("Paced", response_ns, 50_000_000, True, False),),
+        groups=(
+            GroupBound("Paced", response_ns, 50_000_000, True, False, interpreter=interpreter),
+        ),
         utilization=((cpu, 0.25),),
     )
     save_mapping(valid, found)
@@ -371,6 +373,8 @@ def test_the_verdict_on_the_period_is_that_of_check_or_of_the_mapping(write: Wri
     store_profile(flow, {**TIMES, "Paced.work": 31_000_000})
     assert by_check() is False and verdict() == (False, "profile")
     store_profile(flow, TIMES)
+    mapped(flow, 30_000_000, interpreter=True)
+    assert verdict() == (True, "profile")
     mapped(flow, 30_000_000)
     assert verdict() == (True, "mapping")
 

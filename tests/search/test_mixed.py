@@ -104,15 +104,15 @@ def test_python_in_the_background_may_hold_the_interpreter(write: Write) -> None
     command = ["map", str(path), "--platform", "board", "--no-measure", "--budget", "2s"]
     ran = CliRunner().invoke(app, [*command, "--explain"])
     assert "schedulable if the interpreter is free" in ran.output
-    assert "Back.make, Back.log may hold it" in ran.output
-    assert "`Back.make` runs in Python" in ran.output
+    assert "the interpreter is not bounded, and Fast.tick, Fast.act, Slow.tick" in ran.output
+    assert "the Python of `Fast.tick`, " in ran.output and "`Back.log` may keep" in ran.output
     document = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert all(group["interpreter"] for group in document["groups"].values())
 
 
 def test_processes_leave_the_interpreter_alone(write: Write) -> None:
     apart = "mapping on board { Back.make -> core[1] process  Back.log -> core[1] process }"
-    path = write(text("fixed_priority", apart), t_py=CODE)
+    path = write(text("static_order", apart), t_py=CODE)  # one worker for `Fast` and `Slow`
     assert not any(group.interpreter for group in mapped(path).mapping.groups)
 
 
