@@ -1046,6 +1046,21 @@ def test_a_run_of_the_program_shows_its_paths(write: Write, tmp_path: Path) -> N
     assert longest is not None and longest > 0 and firings > 0 and missed == 0
 
 
+def test_frames_that_could_not_begin_count_among_those_that_missed(write: Write) -> None:
+    code = "import time\ndef mic():\n    time.sleep(0.05)\n    return 1\ndef log(x): pass\n"
+    text = """
+        task Mic { out x: int64  python "t.py:mic" }
+        task Log { in x: int64  python "t.py:log" }
+        app A { period 2 ms  mic: Mic  log: Log  mic -> log }
+    """
+    flow = write(text, t_py=code)
+    store_profile(flow)
+    valid = flowc.check(flow).require()
+    times = times_of(valid.system, valid.platform, None)
+    seen = run_deployed(valid, plan(valid, times, place(valid, times)), 0.3)
+    assert seen.misses["A"] == seen.frames["A"] > 50 > len(seen.samples["A.mic"])
+
+
 def test_a_live_source_takes_no_time_while_it_waits(write: Write) -> None:
     """Its first firing included, whose data come long after the program has begun."""
     wait = 60 * MS
