@@ -734,10 +734,23 @@ def test_without_a_bound_it_is_said_what_would_help() -> None:
     told = verdict(problem, found)
     outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
     said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
-    assert "`A` has no bound: too many tasks can delay it on some processor" in said
+    assert "`A` has no bound: `volta` would need 120% of its time, 60% for `A.x`" in said
     assert "with 2 times the periods, `A` 12.00 ms and `B` 12.00 ms would be needed: " + (
         "such deadlines and periods would help") in said  # fmt: skip
-    assert "or with a faster `volta`, or less work on it" in said
+    assert "or with less work on `volta`, or faster processors there" in said
+
+
+def test_the_processor_that_is_overloaded_is_named_with_its_largest_task() -> None:
+    team = TaskGroup("A", Fraction(10 * MS), None, 0, chain(["A.a", "A.b", "A.c"]))
+    times = {"A.a": 1, "A.b": 13, "A.c": 9}
+    tasks = tuple(DeadlineTask(name, "A", {"cpu": ms * MS}) for name, ms in times.items())
+    problem = JointProblem(board(2), (team,), tasks, (), {})
+    found = Assignment((), (), ("arm[0]", "arm[0]", "arm[1]"))
+    told = verdict(problem, found)
+    outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
+    said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
+    assert "`A` has no bound: `arm[0]` would need 140% of its time, 130% for `A.b`" in said
+    assert "or with less work on `arm[0]`, or faster processors there" in said
 
 
 def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:
