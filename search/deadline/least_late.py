@@ -20,7 +20,7 @@ from .problem import Assignment, JointProblem, slowed
 from .verdict import MappingVerdict, verdict
 
 #: Of the budget of a search, what the answer may take in addition where everything is late.
-SHARE = 0.05
+SHARE = 0.15
 #: What counts for a deadline without a bound, or an engine too many: more than any lateness.
 HOPELESS = 10.0
 
@@ -44,23 +44,26 @@ def least_late(
     """The least late of these assignments by their bounds at the text's own rates; None where there
     is none with a verdict.
 
-    Those with the least violation come first, as many as SHARE of the `budget` is enough for.
+    Those with the least violation come first, as many as SHARE of the `budget` is enough for. What
+    is later than the least late so far is not followed to its end.
     """
     looks = 0
     spending = budget.part(SHARE).begin(lambda: looks)
-    least, answer = float("inf"), None
+    least = float("inf")
+    answer: Assignment | None = None
+    patience: Fraction | None = None
     for assignment in sorted(violations, key=lambda a: violations[a]):
         if looks and spending.over:
             break
         looks += 1
         try:
-            found = verdict(problem, assignment)
+            found = verdict(problem, assignment, patience=patience)
         except Refused:
             continue
         late = _lateness(problem, found, found.worst)
         if late < least:
-            least, answer = late, (assignment, found)
-    return answer
+            least, answer, patience = late, assignment, 1 + Fraction(late)
+    return None if answer is None else (answer, verdict(problem, answer))
 
 
 def _lateness(problem: JointProblem, found: MappingVerdict, worst: WorstCases) -> float:
