@@ -167,6 +167,7 @@ def document(tasks: int, bars: int, lanes: int = 4) -> Document:
         "0" * 64,
         0,
         "",
+        False,
         (),
         (),
         (app,),

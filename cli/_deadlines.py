@@ -243,7 +243,7 @@ def _nothing_found(joint: Joint) -> str:
 def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
     """The maximum utilization by the `verdict` of the search, and how good it is."""
     outcome = joint.outcome
-    times = "" if joint.program is None else "by the worst cases of the profile, "
+    times = "" if joint.program is None else "by the worst cases of tasks, "
     said = f"{times}maximum utilization {float(verdict.maximum):.4%}"
     if not verdict.feasible:
         return f"{said}: {_nothing_found(joint)}{_what_counts(joint)}"
@@ -436,7 +436,7 @@ def _busiest(states: States, name: str, share: float) -> str:
     outcome = states.outcome
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, ' of these candidates')}{said}"
-    by_profile = f"; {at_highest}by the times of the profile,"
+    by_profile = f"; {at_highest}by the times of tasks,"
     if outcome.proved:
         return f"{said}{by_profile} no placement of these candidates needs less"
     if outcome.bound:

@@ -106,7 +106,7 @@ class SuppositionOptions:
     fps: Annotated[
         str | None,
         typer.Option(
-            help="What if every app had so many frames/s? Not stored.",
+            help="What if every app had so many frames/s? Its deadline stays. Not stored.",
             metavar="F",
             show_default=False,
         ),

@@ -175,6 +175,8 @@ def _unknown_character(p: SyntaxFault) -> Advice | None:
     text = p.text()
     if text == '"':
         return Advice(p.position, "this text is not closed", 'end it with `"` on the same line')
+    if text in "\u00b5\u03bc" and p.text(1) == "s":
+        return Advice(p.position, None, "write `us`")
     helps = {";": "declarations need no separator: leave it out", "#": "comments start with `//`"}
     helps["'"] = 'texts are enclosed in `"`'
     return Advice(p.position, f"{named(text)} means nothing in a .flow text", helps.get(text, ""))
@@ -200,6 +202,31 @@ def _unit_missing(p: SyntaxFault) -> Advice | None:
             p.position + number, f"`{p.text(number - 1)} {quantity}` has no unit", help_text
         )
     return None
+
+
+def _wakeup_without_unit(p: SyntaxFault) -> Advice | None:
+    # `wakeup 80  gpu volta` takes the kind of the next pool for the unit, and its name for a kind.
+    for number in (-1, -3):
+        if p.kind(number) != "NUMBER" or p.kind(number - 1) != "WAKEUP":
+            continue
+        if number == -1 and p.kind() == "BAD":
+            continue
+        if number == -3 and p.text(-2) in UNITS["time"]:
+            continue
+        quantity = p.text(number)
+        help_text = f"write `{quantity} us`, or another unit of time: `ns`, `ms`, `s`"
+        return Advice(p.position + number, f"`wakeup {quantity}` has no unit", help_text)
+    return None
+
+
+def _wcet_of_a_network(p: SyntaxFault) -> Advice | None:
+    if p.tokens[0].type != "NETWORK" or p.kind() != "WCET":
+        return None
+    help_text = (
+        "times of networks are measured (`flowc profile`), or stand in a pin:"
+        " `App.net -> gpu wcet 6 ms`"
+    )
+    return Advice(p.position, "a network has no `wcet`", help_text)
 
 
 def _constant_with_unit(p: SyntaxFault) -> Advice | None:
@@ -420,6 +447,8 @@ RULES: tuple[Callable[[SyntaxFault], Advice | None], ...] = (
     _unknown_character,
     _comment,
     _unit_missing,
+    _wakeup_without_unit,
+    _wcet_of_a_network,
     _constant_with_unit,
     _other_arrow,
     _equals,

@@ -322,6 +322,10 @@ class Flattener:
             help_text = (
                 did_you_mean(_written(path), self._short) or f"there is {one_of(self._short)}"
             )
+            units = self._units.get(path[0].name.text, [])
+            if len(units) > 1 and path[0].index is None:
+                word = path[0].name.text
+                help_text = f"`{word}` has {len(units)} instances: name one, such as `{word}[0]`"
             if path[0].name.text in self._context.names:
                 help_text = "a path ends in its own app; it may begin at `App.task` of another one"
             message = f"there is no task `{_written(path)}` in `{self.name}`"

@@ -53,7 +53,8 @@ SHIPPED = {
 class Loaded:
     """The parts of a text that could be elaborated, and its errors in the order of the text.
 
-    `platform` is the requested one; None if there is none, with `unknown_platform` as the error.
+    `platform` is the requested one; None if there is none, with `unknown_platform` as the error
+    (None where the declaration of that name did not parse).
     `specifications` are the files, as far as they could be parsed.
     """
 
@@ -123,6 +124,8 @@ def load(
     chosen, unknown = None, None
     if platform is not None:
         chosen, unknown = _chosen(system, platform)
+        if platform in context.poisoned:  # its declaration has a fault already
+            unknown = None
     faults = tuple(sorted(context.faults, key=_place))
     return Loaded(system, chosen, faults, unknown, tuple(reader.specifications))
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import ceil
 
 from ..model.application import Application, all_tasks
@@ -34,6 +34,7 @@ from ..model.platform import (
     Platform,
     Pool,
     Scheduler,
+    first_of_pools,
 )
 from ..model.scenario import Scenario
 from ..model.span import Span
@@ -394,7 +395,8 @@ def _report_unknown(task: str, span: Span, tasks: set[str], context: Context) ->
     """Report a task that does not exist, unless another fault is the reason for that."""
     if context.blamed(task):
         return
-    help_text = did_you_mean(task, tasks)
+    in_apps = sorted(name for name in tasks if name.partition(".")[2] == task)
+    help_text = f"did you mean {one_of(in_apps)}?" if in_apps else did_you_mean(task, tasks)
     context.fault("F502", f"there is no task `{task}`", span, help=help_text)
 
 
@@ -443,7 +445,7 @@ def _processor(
         name = f"{written.machine.text}.{name}"
     if target is not None and name not in target.processors:
         pools = [pool for pool in target.pools if pool.kind != "link"]
-        names = list(chain.from_iterable(pool.processors for pool in pools))
+        names = first_of_pools(pools)
         help_text = did_you_mean(name, names) or f"it has {one_of(names)}"
         message = f"platform `{target.name}` has no processor `{name}`"
         context.fault("F501", message, written.span, help=help_text)

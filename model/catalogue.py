@@ -567,6 +567,10 @@ CODES: dict[str, tuple[str, str]] = {
         "a native program cannot do this yet",
         "Native programs have tasks in C, C++ and CUDA, and networks, on one machine. The messages list all that a text has beside these; the program in Python does it all.",
     ),
+    "F662": (
+        "no app uses a task with C code",
+        "`flowc headers` writes the prototypes of tasks in apps and graphs, where the values of their parameters are known: types and sizes may depend on these.",
+    ),
     "F656": (
         "a worker of the cluster is gone",
         "Its work is repeated by the others, or here where none is left: that costs only time. Its own log has the reason.",

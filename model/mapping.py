@@ -412,9 +412,10 @@ class GroupBound:
 
     Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved.
     `conditional`: the proof uses estimated times. If the program ran at its own periods, `seen_ns`
-    is the longest response over its `frames`; `missed` of them missed the deadline. `niceness`: the
-    proof supposes that niceness keeps threads in the background behind all others; `interpreter`:
-    that no task in another thread holds Python's interpreter while a thread of the app wants it.
+    is the longest response over its `frames`; `missed` of them missed the deadline, those included
+    that could not begin in time. `niceness`: the proof supposes that niceness keeps threads in the
+    background behind all others; `interpreter`: that no task in another thread holds Python's
+    interpreter while a thread of the app wants it.
     """
 
     app: str

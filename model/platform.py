@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -60,6 +61,12 @@ class Pool:
         if not self.indexed:
             return (self.name,)
         return tuple(f"{self.name}[{i}]" for i in range(self.count))
+
+
+def first_of_pools(pools: Iterable[Pool]) -> tuple[str, ...]:
+    """The processors of pools for messages that name some of them: one of each pool first."""
+    rows = [pool.processors for pool in pools]
+    return (*(row[0] for row in rows if row), *chain.from_iterable(row[1:] for row in rows))
 
 
 @dataclass(frozen=True, slots=True)

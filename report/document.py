@@ -366,7 +366,9 @@ class Document:
     """All results for an application. `build` is the digest of the program that ran, with its exit
     `status` and the reason of a `failure` (empty: none).
 
-    `machine` is the one that measured, or the origin of the times if they were `imported`.
+    `machine` is the one that measured, or the origin of the times if they were `imported`. Of a
+    `twin`, CPU threads of another machine played GPU, DLAs and NPUs in the run: nothing measured is
+    compared with what is predicted or proved of the platform.
     `commands` made the data, and `missing` has, for data that is not known, the command that
     computes it (empty: none). `diagnostics` are (severity, code, message). `predicted` is a chart
     for each app, `measured` that of the trace, and `memory` the trade-off with the period.
@@ -380,6 +382,7 @@ class Document:
     build: str | None
     status: int | None
     failure: str
+    twin: bool
     commands: tuple[str, ...]
     diagnostics: tuple[tuple[str, str, str], ...]
     apps: tuple[AppRow, ...]

@@ -76,7 +76,8 @@ class RanTask:
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
     """A run; `build` is the digest of the program, `channels` have (capacity, most), `changes` of
-    state how long each took until all first frames had ended, in ns (None: they did not)."""
+    state how long each took until all first frames had ended, in ns (None: they did not). Of a
+    `twin` times are those of CPU threads that played GPU, DLAs and NPUs."""
 
     build: str | None
     status: int
@@ -87,6 +88,7 @@ class MeasuredRun:
     channels: dict[str, tuple[int, int]]
     states: dict[str, RanState] = field(default_factory=dict)
     changes: dict[tuple[str, str], list[int | None]] = field(default_factory=dict)
+    twin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ def read_run(content: bytes) -> MeasuredRun:
         {name: _channel(place) for name, place in top.get("channels", {}).items()},
         {name: _state(place) for name, place in top.get("states", {}).items()},
         _changes(top.get("switches", [])),
+        top.get("twin", False).value is True,
     )
 
 

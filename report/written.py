@@ -183,6 +183,7 @@ class WrittenReport:
     memory: WrittenMemory
     dropped: dict[str, Dropped]
     part: WrittenPart | None = None
+    twin: bool = False
 
 
 def written(content: bytes) -> tuple[WrittenReport, dict[str, Any]]:

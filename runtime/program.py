@@ -138,3 +138,4 @@ class Program:
                         " .flow" % task.name
                     )
                 task.code = task.code.twin
+                self.run.twin = True

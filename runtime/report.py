@@ -43,6 +43,8 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "memory": _memory(program, apps),
         "dropped": _dropped(program, apps),
     }
+    if run.twin:
+        made["twin"] = True
     for worker in run.workers:
         if worker.scheduling is not None:
             worker.scheduling.note(made, worker, seconds)

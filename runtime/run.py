@@ -46,6 +46,8 @@ class Run:
         self.strict = False
         #: Does it what a recording has? Then it waits for data alone.
         self.replayed = False
+        #: Do CPU threads play its GPU, DLAs and NPUs?
+        self.twin = False
         #: The process that looks after this one, if there is any.
         self.supervisor = 0
         # Who is told what.

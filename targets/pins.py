@@ -12,7 +12,7 @@ from itertools import chain
 from ..model.application import Application, Task, all_tasks
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin, PinStage, Placement
-from ..model.platform import Platform
+from ..model.platform import Platform, first_of_pools
 from .bands import unfit_bands, unfit_memory
 from .engines import too_many_engines
 from .fitness import unfit_for
@@ -37,8 +37,9 @@ def pinned(
     engines = {t: p.processors for t, p in placements.items() if tasks[t].network is not None}
     too_many = too_many_engines(platform, engines)
     if too_many:
-        code, message, help_text = too_many
-        faults.append(Diagnostic(code, message, pins[-1].span, help=help_text))
+        (code, message, help_text), last = too_many
+        span = next(pin.span for pin in pins if pin.task == last)
+        faults.append(Diagnostic(code, message, span, help=help_text))
     for pin in pins:
         for name, threads in _neighbors(pin, apps):
             if tasks[name].replicable:
@@ -133,7 +134,7 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
             return (
                 "F501",
                 f"platform `{platform.name}` has no processor `{name}`",
-                f"it has {one_of(platform.processors)}",
+                f"it has {one_of(first_of_pools(platform.pools))}",
             )
         reason = unfit_for(task, platform.pool_of(name).kind, platform, fallback=stage.fallback)
         if reason is not None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...codegen.in_c import header
+from ...dsl.syntax import ImplementationDecl, Specification, TaskDecl
 from ...model.application import Task
-from ...model.diagnostic import Errors
+from ...model.diagnostic import Diagnostic, Errors, listed
 from ..text.check import check
 
 
 def headers_of(path: str | Path) -> dict[Path, str]:
-    """The text of the header of each C source, by its path. Raises Errors.
+    """The text of the header of each C source, by its path. Raises Errors, also where a text has
+    tasks with C code and uses none of them.
 
     Headers help to write missing C code, so a missing function (F302) is not an error.
     """
@@ -24,8 +27,24 @@ def headers_of(path: str | Path) -> dict[Path, str]:
             for code in task.implementations:
                 if code.language == "c":
                     sources.setdefault(code.path, []).append(task)
+    unused = [] if sources else [*_in_c(checked.loaded.specifications)]
+    if unused:
+        names = listed([task.name.text for task in unused])
+        help_text = f"use {names} in an app or a graph: prototypes may depend on parameters"
+        message = "no app uses a task with C code"
+        raise Errors([Diagnostic("F662", message, unused[0].name.span, help=help_text)])
     headers = {}
     for path, tasks in sources.items():
         source = Path(path)
         headers[source.with_suffix(".flow.h")] = header(source.name, tuple(tasks))
     return headers
+
+
+def _in_c(specifications: Iterable[Specification]) -> Iterator[TaskDecl]:
+    """The tasks of the files of a text that have code in C or C++."""
+    for specification in specifications:
+        for task in specification.declarations:
+            if isinstance(task, TaskDecl):
+                codes = [item for item in task.items if isinstance(item, ImplementationDecl)]
+                if any(code.language.text == "c" for code in codes):
+                    yield task

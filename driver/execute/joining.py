@@ -40,6 +40,7 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
         "memory": _memory(reports),
         "dropped": _all(reports, "dropped"),
         **_unpaced(reports),
+        **({"twin": True} if any("twin" in report for report in reports.values()) else {}),
         "parts": {name: _part(report) for name, report in reports.items()},
     }
 

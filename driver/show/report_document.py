@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeVar
 
 from ...analysis.dataflow.analyze import Analysis, Capacities
 from ...analysis.dataflow.analyze import analyze as analyze_app
@@ -53,6 +54,9 @@ from .show import Shown
 SECONDS = 2.0
 #: Units in which a search counts.
 UNITS = {"throughput": "ns", "latency": "ns", "energy": "nJ", "utilization": ""}
+
+
+MeasuredRow = TypeVar("MeasuredRow", TaskRow, PathRow)
 
 
 class DocumentRows:
@@ -102,6 +106,7 @@ class DocumentRows:
             build=self._measured.build,
             status=None if ran is None else ran.status,
             failure=self._measured.failure,
+            twin=self._measured.twin,
             commands=tuple(self._commands()),
             diagnostics=tuple((d.severity, d.code, d.message) for d in self._told()),
             apps=tuple(self._app(a) for a in valid.system.apps),
@@ -137,7 +142,8 @@ class DocumentRows:
         if self._ran is not None:
             frames = max((a.frames for a in self._ran.apps.values()), default=0)
             trace = "" if self._traced is None else " --trace trace.json"
-            yield self._command("run", f" --frames {frames} --report run.json{trace}")
+            twin = " --twin" if self._ran.twin else ""
+            yield self._command("run", f" --frames {frames} --report run.json{trace}{twin}")
 
     @property
     def _imported(self) -> bool:
@@ -277,7 +283,7 @@ class DocumentRows:
                 source = sources.get(task.name, "")
                 row = self._task(app, task, means.get(task.name), source)
                 ran = self._measured.tasks.get(task.name)
-                yield row if ran is None else _with_run(row, ran)
+                yield row if ran is None else self._compared(_with_run(row, ran))
 
     def _task(self, app: Application, task: Task, mean: float | None, source: str) -> TaskRow:
         """The prediction for a task; code on an arrow takes no time."""
@@ -392,7 +398,7 @@ class DocumentRows:
             least_ns=_ns(analysis.latency_lower),
             supposed=supposed,
         )
-        yield frames if ran is None else _with_latency(frames, ran.latency)
+        yield frames if ran is None else self._compared(_with_latency(frames, ran.latency))
         least = {("path", p.source, p.sink): _ns(p.lower) for p in analysis.paths}
         bounds: dict[tuple[str, str, str], int | None] = {}
         if group is not None:
@@ -415,7 +421,15 @@ class DocumentRows:
                 supposed=supposed,
             )
             latency = latencies.get(ends)
-            yield row if latency is None else _with_latency(row, latency)
+            yield row if latency is None else self._compared(_with_latency(row, latency))
+
+    def _compared(self, row: MeasuredRow) -> MeasuredRow:
+        """A row without what compares the times of a twin with those of the platform."""
+        if not self._measured.twin:
+            return row
+        if isinstance(row, TaskRow):
+            return replace(row, error=None)
+        return replace(row, above_bound=None)
 
     # -- fronts, searches --------------------------------------------------------------------------
     def _memory(self) -> Iterator[MemoryPoint]:

@@ -76,7 +76,7 @@ def changes_of(valid: Valid, ran: MeasuredRun | None) -> Iterator[ChangeRow]:
             count=len(took),
             mean_ns=round(sum(ended) / len(ended)) if ended else None,
             max_ns=max(ended, default=None),
-            above_bound=None if bound is None else sum(ns > bound for ns in ended),
+            above_bound=None if bound is None or ran.twin else sum(ns > bound for ns in ended),
         )
 
 

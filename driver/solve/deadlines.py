@@ -380,14 +380,16 @@ def reasons(joint: Joint) -> list[str]:
             lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
     groups = joint.problem.groups
     unbounded = [group for group in groups if verdict.worst.groups[group.name] is None]
+    overloaded = [*_overloaded(mapping)]
     for group in unbounded:
-        lines.append(f"`{group.name}` has no bound: too many tasks can delay it on some processor")
+        why = " and ".join(overloaded) or "too many tasks can delay it on some processor"
+        lines.append(f"`{group.name}` has no bound: {why}")
     for group in groups:
         for each in held(group, verdict.worst):
             if each.chain is not None and each.bound is None:
                 lines.append(f"{each.name(group)} has no bound: {each.unbounded}")
     if unbounded:
-        lines += _with_less_to_do(joint.problem, mapping.assignment, busiest)
+        lines += _with_less_to_do(joint.problem, mapping)
     lines += _about_tightest(
         joint.problem, mapping, [group for group in groups if group not in unbounded]
     )
@@ -485,9 +487,29 @@ def missed(verdict: MappingVerdict) -> Iterator[str]:
         yield broken.reason
 
 
-def _with_less_to_do(problem: JointProblem, assignment: Assignment, busiest: str) -> Iterator[str]:
+def _overloaded(mapping: BoundedMapping) -> Iterator[str]:
+    """Each processor that has more to do than it has time, and what takes most of it."""
+    for processor, share in mapping.verdict.utilization.items():
+        shares = {
+            task.name: task.sustained * task.firings / Fraction(group.period)
+            for group in mapping.system.groups
+            for task in group.tasks
+            if task.processor == processor
+        }
+        if share > 1 and shares:
+            largest = max(shares, key=lambda name: shares[name])
+            yield (
+                f"`{processor}` would need {float(share):.0%} of its time,"
+                f" {float(shares[largest]):.0%} for `{largest}`"
+            )
+
+
+def _with_less_to_do(problem: JointProblem, mapping: BoundedMapping) -> Iterator[str]:
     """What would help where there is no bound: the response times of the same mapping at a lower
     rate."""
+    assignment, used = mapping.assignment, mapping.verdict.utilization
+    full = [name for name, share in used.items() if share > 1]
+    faster = " and ".join(f"`{name}`" for name in full or [max(used, key=lambda name: used[name])])
     for factor in (2, 4, 8):
         seldom = slowed(problem, factor)
         worst = worst_cases(timed(seldom, assignment))
@@ -501,9 +523,9 @@ def _with_less_to_do(problem: JointProblem, assignment: Assignment, busiest: str
                 )
             else:
                 yield f"with periods x {factor}, every deadline would be met"
-            yield f"or with a faster `{busiest}`, or less work on it"
+            yield f"or with less work on {faster}, or faster processors there"
             return
-    yield f"longer periods would help, or a faster `{busiest}`"
+    yield f"longer periods would help, or less work on {faster}"
 
 
 def _most_urgent(system: TimedSystem, group: TaskGroup, what: Held) -> Fraction | None:

@@ -110,13 +110,13 @@ class MapRequest:
 
 
 def supposed(valid: Valid, what_if: WhatIf) -> Valid:
-    """The text with other periods or fewer cores."""
+    """The text with other periods or fewer cores. Deadlines that the text states stay as they
+    are."""
     system, platform = valid.system, valid.platform
     if what_if.fps is not None:
         period = Fraction(10**9) / what_if.fps
-        system = replace(
-            system, apps=tuple(replace(a, period_ns=period, deadline_ns=None) for a in system.apps)
-        )
+        apps = tuple(replace(app, period_ns=period) for app in system.apps)
+        system = replace(system, apps=apps)
     if what_if.cores is not None:
         pools = tuple(
             replace(p, count=min(p.count, what_if.cores)) if p.kind == "cpu" else p

@@ -322,7 +322,7 @@ def _of_apps(apps: list[Any]) -> dict[str, Any]:
     return {
         "latency_ns": {a.name: a.total_latency / a.frames for a in finished},
         "longest_ns": {a.name: a.longest_latency for a in finished},
-        "frames": {a.name: a.frames for a in apps},
+        "frames": {a.name: a.frames - a.skipped + a.not_begun for a in apps},
         "misses": {a.name: a.misses for a in apps},
         "paths": {a.name: [_path(p) for p in a.paths] for a in apps},
     }

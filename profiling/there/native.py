@@ -202,11 +202,17 @@ def _of_report(report: Dict[str, Any]) -> Dict[str, Any]:
         "period_ns": {name: _period_ns(app) for name, app in apps.items()},
         "latency_ns": {name: of["mean"] * 1e6 for name, of in latencies.items()},
         "longest_ns": {name: round(of["max"] * 1e6) for name, of in latencies.items()},
-        "frames": {name: app["frames"] for name, app in report["apps"].items()},
+        "frames": {name: _due(app) for name, app in report["apps"].items()},
         "misses": {name: app["deadline_misses"] for name, app in report["apps"].items()},
         "paths": {n: [_path(p) for p in app["paths"]] for n, app in report["apps"].items()},
         "busy": {name: p["utilization"] for name, p in report["processors"].items()},
     }
+
+
+def _due(app: Dict[str, Any]) -> int:
+    """The complete frames, and those that could not begin in time."""
+    due: int = app["frames"] - app["skipped"] + app["not_begun"]
+    return due
 
 
 def _skipped(report: Dict[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ const condition = (bound) => (bound.supposed ? `, if ${bound.supposed}` : "");
 function headSection() {
   const made = h("section", { id: "head", "aria-labelledby": "head-title" },
     h("div", { class: "title" }, h("h1", { id: "head-title" }, name(D.name)), h("span", { class: "soft" }, "platform ", name(D.platform))));
+  if (D.twin) made.append(h("p", { class: "banner" }, h("b", {}, "Twin: "), "CPU threads played the GPU, DLAs and NPUs of ", name(D.platform), " in this run, on the machine that it ran on. What is measured here are times of that machine: they say nothing about the bounds and predictions, which are for ", name(D.platform), "."));
   const apps = h("div", { class: "apps" });
   for (const app of D.apps) {
     const path = D.paths.find((p) => p.app === app.name && !p.task);
@@ -29,7 +30,7 @@ function headSection() {
     if (path.bound_ns !== null) figure("proved bound", time(path.bound_ns), `${path.deadline_ns === null ? "no deadline" : `deadline ${time(path.deadline_ns)}`}${condition(path)}`, path.deadline_ns !== null && path.bound_ns > path.deadline_ns ? "bad" : "");
     else if (worst) figure("proved bound", time(worst.bound_ns), `in ${worst.state}${worst.deadline_ns === null ? "" : `, deadline ${time(worst.deadline_ns)}`}${condition(worst)}`, worst.late ? "bad" : "");
     else if (path.deadline_ns !== null) figure("deadline", time(path.deadline_ns), "no bound");
-    if (app.deadline_misses !== null && path.deadline_ns !== null) figure("deadlines missed", String(app.deadline_misses), app.overruns ? `${app.overruns} releases came late` : "", app.deadline_misses ? "bad" : "good");
+    if (app.deadline_misses !== null && path.deadline_ns !== null) figure("deadlines missed", String(app.deadline_misses), app.overruns ? `${app.overruns} releases came late` : "", D.twin ? "" : app.deadline_misses ? "bad" : "good");
     if (app.period_ns !== null) figure("period", time(app.period_ns), app.least_period_ns === null || app.unit_times ? "" : `least possible ${time(app.least_period_ns)}`);
     else if (app.least_period_ns !== null && !app.unit_times) figure("least period", time(app.least_period_ns), "worst case, a processor for each task");
     const verdicts = [["consistent", app.consistent], ["deadlock-free", app.deadlock_free], [{ profile: "schedulable, as measured", mapping: "schedulable, by its bound" }[app.schedulable_by] || "schedulable", app.schedulable]];
@@ -81,7 +82,7 @@ function tasksSection() {
     { head: `measured, ${word}`, cell: figure("measured_ns"), by: (t) => t.measured_ns },
     { head: "error", cell: (t) => number(t.error, signed, { "data-key": "error", class: t.error !== null && Math.abs(t.error) > FAR ? "off" : null }), by: (t) => (t.error === null ? null : Math.abs(t.error)) },
     { head: `worst case, ${word}`, cell: figure("worst_ns"), by: (t) => t.worst_ns },
-    { head: `longest, ${word}`, cell: (t) => figure("measured_max_ns")(t, t.worst_ns !== null && t.measured_max_ns > t.worst_ns ? "off" : null), by: (t) => t.measured_max_ns },
+    { head: `longest, ${word}`, cell: (t) => figure("measured_max_ns")(t, !D.twin && t.worst_ns !== null && t.measured_max_ns > t.worst_ns ? "off" : null), by: (t) => t.measured_max_ns },
     { head: "share of time", cell: (t) => number(t.share, percent, { "data-key": "share" }), by: (t) => t.share },
     { head: "times from", class: "text", cell: (t) => h("td", { class: "text" }, t.times_from || "\u2013"), by: (t) => t.times_from },
   ];
@@ -115,7 +116,7 @@ function suppositions(rows, label) {
 }
 
 function pathsSection() {
-  const made = section("paths", "Latencies", "From the release of the newest data to the end of the task that needs it. A bound is proved for the mapped program: nothing measured may be above it.");
+  const made = section("paths", "Latencies", "From the release of the newest data to the end of the task that needs it. A bound is proved for the mapped program" + (D.twin ? " on the platform; what is measured is of a twin." : ": nothing measured may be above it."));
   const figures = D.paths.flatMap((p) => [p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns, p.deadline_ns]);
   const { word, text } = timeColumn(figures);
   const figure = (key, look) => ({ cell: (p) => number(p[key], text, { "data-key": key, class: look ? look(p) : null }), by: (p) => p[key] });
@@ -126,10 +127,10 @@ function pathsSection() {
     { head: `mean, ${word}`, ...figure("mean_ns") },
     { head: `p50, ${word}`, ...figure("p50_ns") },
     { head: `p99, ${word}`, ...figure("p99_ns") },
-    { head: `longest, ${word}`, ...figure("max_ns", (p) => over("max_ns", "bound_ns")(p) || over("max_ns", "deadline_ns")(p)) },
+    { head: `longest, ${word}`, ...figure("max_ns", (p) => (D.twin ? null : over("max_ns", "bound_ns")(p) || over("max_ns", "deadline_ns")(p))) },
     { head: `bound, ${word}`, ...figure("bound_ns", over("bound_ns", "deadline_ns")) },
     { head: `deadline, ${word}`, ...figure("deadline_ns") },
-    { head: "missed", cell: (p) => number(p.deadline_ns === null ? null : p.deadline_misses, String, { "data-key": "deadline_misses", class: p.deadline_misses ? "off" : null }), by: (p) => p.deadline_misses },
+    { head: "missed", cell: (p) => number(p.deadline_ns === null ? null : p.deadline_misses, String, { "data-key": "deadline_misses", class: p.deadline_misses && !D.twin ? "off" : null }), by: (p) => p.deadline_misses },
     { head: "above bound", cell: (p) => number(p.above_bound, String, { "data-key": "above_bound", class: p.above_bound ? "off" : null }), by: (p) => p.above_bound },
   ], D.paths));
   made.append(...suppositions(D.paths, pathName));
@@ -315,7 +316,7 @@ function stateBounds() {
 
 function statesSection() {
   if (!D.states.length) return null;
-  const made = section("states", "States", "What runs in each state, and what changes between them take: from the event until every app of the next state has ended a frame. A bound is proved: nothing measured may be above it.");
+  const made = section("states", "States", "What runs in each state, and what changes between them take: from the event until every app of the next state has ended a frame. A bound is proved" + (D.twin ? " for the platform; what is measured is of a twin." : ": nothing measured may be above it."));
   const plain = (key) => ({ cell: (r) => h("td", { class: "text" }, r[key] || "\u2013"), by: (r) => r[key] });
   const list = (key) => ({ cell: (r) => h("td", { class: "text" }, r[key].length ? r[key].map((each) => h("div", {}, name(each))) : "\u2013"), by: (r) => r[key].join() });
   const figure = (key, text) => ({ cell: (r) => number(r[key], text, { "data-key": key }), by: (r) => r[key] });

@@ -19,6 +19,7 @@ from .anneal import anneal, relieve
 from .cores import by_objectives
 from .exact import Optimum, solve
 from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
+from .least_late import least_late
 from .loads import RESOLUTION
 from .outcome import Outcome
 from .problem import Assignment, DeadlineTask, JointProblem, in_common
@@ -62,10 +63,9 @@ def search(
     outcome = replace(outcome, limit=budget.evaluations)
     if outcome.assignment is None or outcome.verdict is None:
         return outcome
-    if outcome.verdict.feasible:
-        return _spared(problem, outcome) if name == "auto" and not objectives else outcome
-    # Searches do not follow bounds beyond the deadlines; what is reported has to be right.
-    return replace(outcome, verdict=verdict(problem, outcome.assignment))
+    if outcome.verdict.feasible and name == "auto" and not objectives:
+        return _spared(problem, outcome)
+    return outcome
 
 
 def _spared(problem: JointProblem, found: Outcome) -> Outcome:
@@ -198,6 +198,7 @@ def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
         best = run(
             problem, seed=seed, budget=budget, progress=progress, search_workers=search_workers
         )
+        best.settle(problem, budget)
         return _outcome(name, best, best.seconds)
 
     return wrapped
@@ -221,10 +222,12 @@ def _exact(
     """The solver has threads of its own, and needs no help."""
     begin = time.monotonic()
     optimum = solve(problem, seed=seed, budget=budget, progress=progress)
+    answer = optimum.assignment, optimum.verdict
+    if optimum.verdict is None:
+        answer = least_late(problem, optimum.late, budget) or answer
     return Outcome(
         "exact",
-        optimum.assignment,
-        optimum.verdict,
+        *answer,
         optimum.bound,
         optimum.proved,
         optimum.impossible,
@@ -305,6 +308,7 @@ class _Staged:
             self._progress(text)
 
     def _interrupted(self) -> Outcome:
+        self._best.settle(self._problem, self._budget)
         return _outcome("auto", self._best, self._spending.seconds)
 
     def _relieve(self) -> None:
@@ -328,7 +332,8 @@ class _Staged:
         )
 
     def _solve(self, budget: Budget) -> Optimum:
-        """The answer of the exact search, taken over where it is not worse."""
+        """The answer of the exact search, taken over where it is not worse; what it saw that is
+        late is kept."""
         best = self._best
         optimum = solve(
             self._problem,
@@ -338,8 +343,9 @@ class _Staged:
             progress=self._progress,
         )
         self._solved = optimum.refused + optimum.solved
+        best.seen.update((late, 2 + value) for late, value in optimum.late.items())
         judged = optimum.verdict
-        if judged is not None and judged.feasible and judged.maximum <= best.value:
+        if judged is not None and judged.maximum <= best.value:
             best.assignment, best.verdict = optimum.assignment, judged
             best.value = float(judged.maximum)
         return optimum
@@ -351,6 +357,7 @@ class _Staged:
 
     def _rated(self, optimum: Optimum) -> Outcome:
         """The best assignment, with what the exact search has proved."""
+        self._best.settle(self._problem, self._budget)
         best, judged = self._best, self._best.verdict
         within = optimum.bound + RESOLUTION
         return Outcome(

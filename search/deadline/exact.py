@@ -19,8 +19,8 @@ no proof:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from typing import Any, Literal
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from ..events import Progress
+from .least_late import violation
 from .lengths import longest_path
 from .loads import RESOLUTION, LoadModel, alike, told_apart
 from .problem import Assignment, JointProblem
@@ -58,8 +59,9 @@ Impossible = Literal["limits", "deadlines"]
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """`assignment` is one that is late, or None, where nothing feasible was found; `bound` holds
-    for all feasible ones.
+    """`assignment` is None where nothing feasible was found; `bound` holds for all feasible ones.
+
+    `late` are the assignments that were late, each with its violation (`least_late`).
 
     `proved`: none is better by more than RESOLUTION. `impossible` says why there is none at all,
     where that is proved. `refused` assignments were late; `solved` is what the solver did
@@ -73,6 +75,7 @@ class Optimum:
     refused: int
     solved: int = 0
     impossible: Impossible | None = None
+    late: Mapping[Assignment, float] = field(default_factory=dict)
 
 
 def solve(
@@ -105,7 +108,7 @@ class _Proof:
         self._problem, self._seed, self._progress = problem, seed, progress
         self._best = hint
         self._found: MappingVerdict | None = None
-        self._nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
+        self._late: dict[Assignment, float] = {}
         self._bound = Fraction(0)
         self._refused, self._solved = 0, 0
 
@@ -166,17 +169,18 @@ class _Proof:
         self._raise_bound(min(answer.bound, _left_out(relaxed, allowed)))
         if answer.assignment is not None:
             judged = _judged(self._problem, answer.assignment)
-            self._refused += judged is None or not judged.feasible
-            self._take(Optimum(answer.assignment, judged, answer.bound, False, 0))
+            if judged is not None and judged.feasible:
+                self._take(Optimum(answer.assignment, judged, answer.bound, False, 0))
+            else:
+                self._refused += 1
+                self._late.update(_late(self._problem, judged))
 
     def _take(self, part: Optimum) -> None:
-        """Keep the answer of an attempt if it is better than the best one, or, where it is late,
-        nearer."""
+        """Keep the answer of an attempt if it is better than the best one, and what was late."""
+        self._late.update(part.late)
         if part.verdict is None:
             return
-        if not part.verdict.feasible:
-            self._nearest = _nearer(self._nearest, part.assignment, part.verdict)
-        elif self._found is None or part.verdict.maximum < self._found.maximum:
+        if self._found is None or part.verdict.maximum < self._found.maximum:
             self._best, self._found = part.assignment, part.verdict
             self._report(part.verdict.maximum)
 
@@ -196,9 +200,9 @@ class _Proof:
     def _optimum(self, impossible: Impossible | None = None) -> Optimum:
         refused, solved, bound = self._refused, self._solved, self._bound
         if self._found is None:
-            return Optimum(*self._nearest, bound, False, refused, solved, impossible)
+            return Optimum(None, None, bound, False, refused, solved, impossible, self._late)
         proved = _reached(self._found, bound)
-        return Optimum(self._best, self._found, bound, proved, refused, solved)
+        return Optimum(self._best, self._found, bound, proved, refused, solved, late=self._late)
 
 
 def _reached(found: MappingVerdict | None, bound: Fraction) -> bool:
@@ -258,7 +262,7 @@ def _lazily(
         model.hint(hint)
     refused = 0
     bound, guessed = least, False
-    nearest: tuple[Assignment | None, MappingVerdict | None] = None, None
+    every_late: dict[Assignment, float] = {}
     spending = budget.begin(lambda: refused + model.solved)
     while True:
         answer = model.solve(seed, spending.left)
@@ -268,15 +272,16 @@ def _lazily(
             impossible: Impossible | None = None
             if answer.status == "infeasible":
                 impossible = "deadlines" if refused else "limits"
-            return Optimum(*nearest, bound, False, refused, model.solved, impossible)
+            return Optimum(None, None, bound, False, refused, model.solved, impossible, every_late)
         judged = _judged(problem, answer.assignment)
         if judged is not None and judged.feasible:
+            proved = _reached(judged, bound)
             return Optimum(
-                answer.assignment, judged, bound, _reached(judged, bound), refused, model.solved
+                answer.assignment, judged, bound, proved, refused, model.solved, late=every_late
             )
         refused += 1
         late = set() if judged is None else set(judged.involved)
-        nearest = _nearer(nearest, answer.assignment, judged)
+        every_late.update(_late(problem, judged))
         if not model.too_long(answer.assignment, late):
             if whole:
                 model.rule_out(answer.assignment, late)
@@ -284,18 +289,17 @@ def _lazily(
                 model.avoid(answer.assignment, late)
                 guessed = True
         if spending.over or (refused >= PATIENCE and not whole):
-            return Optimum(*nearest, bound, False, refused, model.solved)
+            return Optimum(None, None, bound, False, refused, model.solved, late=every_late)
 
 
-def _nearer(
-    known: tuple[Assignment | None, MappingVerdict | None],
-    assignment: Assignment | None,
-    found: MappingVerdict | None,
-) -> tuple[Assignment | None, MappingVerdict | None]:
-    """The one of two late assignments with fewer groups late, the first if both have as many."""
-    if found is None or (known[1] is not None and len(known[1].late) <= len(found.late)):
-        return known
-    return assignment, found
+def _late(problem: JointProblem, found: MappingVerdict | None) -> dict[Assignment, float]:
+    """An assignment that is late with its violation; nothing where it has no bounds."""
+    if found is None:
+        return {}
+    try:
+        return {found.assignment: violation(problem, found.assignment, found)}
+    except Refused:
+        return {}
 
 
 def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:

@@ -20,9 +20,10 @@ from ...analysis.timing.system import Refused
 from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget
 from ..events import Progress
+from .least_late import least_late, violation
 from .limits import held
 from .place import PlacedPopulation, Placer
-from .problem import Assignment, JointProblem, slowed
+from .problem import Assignment, JointProblem
 from .verdict import MappingVerdict, verdict
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class BestSoFar:
         """Its quality in words."""
         if self.feasible:
             return f"maximum utilization {self.value:.4f}"
-        return f"late by {self.value - 2:.3f}"
+        return f"late by {self.value - 2:.3f} at half the rate"
 
     def tell(self, progress: Progress, text: str) -> None:
         """Report it; an assignment that misses deadlines has no value."""
@@ -92,32 +93,19 @@ class BestSoFar:
                     tightest = max(tightest, each.bound / each.due)
         self._add((float(found.maximum), float(tightest), assignment))
 
+    def settle(self, problem: JointProblem, budget: Budget) -> None:
+        """Where everything is late, take the least late of all that was seen."""
+        if self.feasible:
+            return
+        violations = {assignment: value - 2 for assignment, value in self.seen.items()}
+        answer = least_late(problem, violations, budget)
+        if answer is not None:
+            self.assignment, self.verdict = answer
+
     def _add(self, point: tuple[float, float, Assignment]) -> None:
         if not any(a <= point[0] and b <= point[1] for a, b, _ in self.front):
             self.front = [f for f in self.front if f[0] < point[0] or f[1] < point[1]]
             self.front.append(point)
-
-
-def violation(problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> float:
-    """0 for a feasible one; else by how much deadlines are missed, and 10 per engine too many.
-
-    Where iterations run into each other, bounds grow beyond all measure. The bounds at half the
-    rate say how far it is from being met; where there is none either, a group counts 10. Of what is
-    due of a group, what is latest counts.
-    """
-    total = 10.0 * len(found.beyond_board)
-    worst = found.worst
-    if found.maximum <= 1 and found.late:
-        worst = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
-        total += 0.01 * len(found.late)
-    for group in problem.groups:
-        late = [
-            float(h.bound / h.due - 1) if h.bound and h.due else 10.0
-            for h in held(group, worst)
-            if not h.met
-        ]
-        total += max(late, default=0.0)
-    return total
 
 
 #: The value of an assignment, and its verdict where it has one.

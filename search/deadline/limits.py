@@ -85,7 +85,7 @@ class Engines:
         for app in problem.background:
             places += app.engines
         engines = {str(number): (place,) for number, place in enumerate(places)}
-        for pool, _ in crowded(problem.platform, engines):
+        for pool, _, _ in crowded(problem.platform, engines):
             reason = f"`{pool.name}` would hold more engines than it can"
             yield BrokenLimit(self, None, reason, "cut networks less often")
 

@@ -93,3 +93,24 @@ def test_workers_do_not_help_where_programs_run(write: Write) -> None:
     status, _, err = call(flow, "--platform", "two", "--no-measure", "--workers", 2)
     assert status == 0 and "warning[F647]" in err
     assert call(flow, "--workers", 2, "--cluster", "tcp://127.0.0.1:9")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("stated", "due_ms"), [("", 100), ("deadline 9 ms", 9), ("deadline 90 ms", 90)]
+)
+def test_another_rate_keeps_the_deadline_that_the_text_states(
+    write: Write, stated: str, due_ms: int
+) -> None:
+    text = TEXT.replace("period 20 ms", f"period 20 ms {stated}")
+    options = write(text), "--platform", "two", "--evaluations", 5, "--json"
+    status, out, _ = call(*options, "--fps", 10)
+    groups = json.loads(out)["groups"]
+    assert status == 0
+    assert {name: g["deadline_ns"] for name, g in groups.items()} == {
+        "Left": due_ms * 10**6,
+        "Right": 100 * 10**6,
+    }
+    (row,) = json.loads(call(*options, "--sweep", "fps=10")[1])
+    of_left = groups["Left"]["response_time_ns"] / (due_ms * 1e6)
+    of_right = groups["Right"]["response_time_ns"] / 100e6
+    assert row["tightest"] == pytest.approx(max(of_left, of_right))

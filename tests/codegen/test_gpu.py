@@ -542,11 +542,13 @@ def test_without_a_gpu_the_way_out_is_named(denoise: Path) -> None:
 def test_run_compares_the_twin_first(copies: Path, tmp_path: Path) -> None:
     text = copies / "denoise" / "denoise.flow"
     store_profile(text, platform="orin")
+    written = tmp_path / "r.json"
     command = ["-m", "flowc", "run", text, "--platform", "orin", "--twin", "--frames", "2"]
-    done = forks(*FLOWC).run(command, cwd=tmp_path, timeout=HANGS)
+    done = forks(*FLOWC).run([*command, "--report", written], cwd=tmp_path, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert "the twin gives the results of the sequential reference" in done.stderr
     assert done.stdout.startswith("2 frames, checksum")
+    assert json.loads(written.read_text())["twin"] is True
 
 
 def test_a_wrong_reference_is_found(copies: Path, tmp_path: Path) -> None:

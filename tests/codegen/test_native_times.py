@@ -206,6 +206,7 @@ def test_a_task_that_a_trace_has_lost_has_its_mean(tmp_path: Path) -> None:
     app = {
         "frames": 10,
         "skipped": 0,
+        "not_begun": 0,
         "fps": 100.0,
         "latency_ms": latency,
         "deadline_misses": 0,

@@ -141,6 +141,21 @@ def test_predicted_proved_and_measured_stand_side_by_side(document: Document) ->
     assert "run" not in document.missing and "trace" not in document.missing
 
 
+def test_a_twin_is_not_compared_with_the_platform(
+    ran: Ran, document: Document, tmp_path: Path
+) -> None:
+    flow, _, run_file, _ = ran
+    written = tmp_path / "twin.json"
+    written.write_text(json.dumps({**json.loads(run_file.read_text()), "twin": True}))
+    twin = report(flow, run=RunFiles(written, None)).document
+    assert (document.twin, twin.twin) == (False, True)
+    assert json.loads(data_of(page(twin).encode()))["twin"] is True
+    assert [p.max_ns for p in twin.paths] == [p.max_ns for p in document.paths]
+    assert {p.above_bound for p in twin.paths} == {t.error for t in twin.tasks} == {None}
+    assert twin.commands[-1].endswith(" --report run.json --twin")
+    assert not any("--twin" in command for command in document.commands)
+
+
 def test_charts_begin_with_the_same_frame(document: Document) -> None:
     assert document.measured is not None
     (predicted,) = document.predicted

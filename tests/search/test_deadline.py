@@ -734,10 +734,23 @@ def test_without_a_bound_it_is_said_what_would_help() -> None:
     told = verdict(problem, found)
     outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
     said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
-    assert "`A` has no bound: too many tasks can delay it on some processor" in said
+    assert "`A` has no bound: `volta` would need 120% of its time, 60% for `A.x`" in said
     assert "with 2 times the periods, `A` 12.00 ms and `B` 12.00 ms would be needed: " + (
         "such deadlines and periods would help") in said  # fmt: skip
-    assert "or with a faster `volta`, or less work on it" in said
+    assert "or with less work on `volta`, or faster processors there" in said
+
+
+def test_the_processor_that_is_overloaded_is_named_with_its_largest_task() -> None:
+    team = TaskGroup("A", Fraction(10 * MS), None, 0, chain(["A.a", "A.b", "A.c"]))
+    times = {"A.a": 1, "A.b": 13, "A.c": 9}
+    tasks = tuple(DeadlineTask(name, "A", {"cpu": ms * MS}) for name, ms in times.items())
+    problem = JointProblem(board(2), (team,), tasks, (), {})
+    found = Assignment((), (), ("arm[0]", "arm[0]", "arm[1]"))
+    told = verdict(problem, found)
+    outcome = Outcome("auto", found, told, None, False, None, 0, 0.0)
+    said = reasons(Joint(problem, outcome, Mapping("board", (), (), "auto"), told))
+    assert "`A` has no bound: `arm[0]` would need 140% of its time, 130% for `A.b`" in said
+    assert "or with less work on `arm[0]`, or faster processors there" in said
 
 
 def test_what_if_there_were_more_frames_or_fewer_cores(write: Write, tmp_path: Path) -> None:
@@ -1044,6 +1057,21 @@ def test_a_run_of_the_program_shows_its_paths(write: Write, tmp_path: Path) -> N
     seen = run_deployed(valid, plan(valid, times, place(valid, times)), 0.3)
     ((longest, firings, missed),) = seen.paths["A"]
     assert longest is not None and longest > 0 and firings > 0 and missed == 0
+
+
+def test_frames_that_could_not_begin_count_among_those_that_missed(write: Write) -> None:
+    code = "import time\ndef mic():\n    time.sleep(0.05)\n    return 1\ndef log(x): pass\n"
+    text = """
+        task Mic { out x: int64  python "t.py:mic" }
+        task Log { in x: int64  python "t.py:log" }
+        app A { period 2 ms  mic: Mic  log: Log  mic -> log }
+    """
+    flow = write(text, t_py=code)
+    store_profile(flow)
+    valid = flowc.check(flow).require()
+    times = times_of(valid.system, valid.platform, None)
+    seen = run_deployed(valid, plan(valid, times, place(valid, times)), 0.3)
+    assert seen.misses["A"] == seen.frames["A"] > 50 > len(seen.samples["A.mic"])
 
 
 def test_a_live_source_takes_no_time_while_it_waits(write: Write) -> None:

@@ -1,0 +1,74 @@
+"""The answer of searches where no mapping keeps all deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from flowc.model.platform import Platform, Pool
+from flowc.search.budget import Budget
+from flowc.search.deadline.auto import search
+from flowc.search.deadline.problem import (
+    Assignment,
+    DeadlineTask,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
+from flowc.search.deadline.verdict import MappingVerdict, verdict
+
+MS = 1_000_000
+
+
+def posed(
+    times: Sequence[int], arrows: Sequence[tuple[int, int]], period: int, due: int
+) -> JointProblem:
+    """An app with tasks of these times in ms, on three cores."""
+    cores = Pool("core", "cpu", 3, True, "fixed_priority")
+    tasks = [DeadlineTask(f"A.t{i}", "A", {"cpu": ms * MS}) for i, ms in enumerate(times)]
+    channels = tuple(JointChannel(f"A.t{a}", f"A.t{b}") for a, b in arrows)
+    group = TaskGroup("A", Fraction(period * MS), Fraction(due * MS), 1, channels, ())
+    return JointProblem(Platform("board", (cores,), (), "", None), (group,), tuple(tasks), (), {})
+
+
+def response(found: MappingVerdict | None) -> Fraction | None:
+    return None if found is None else found.worst.groups["A"]
+
+
+# Both have mappings that are as late at half the rate, but not at their own: there they are later,
+# or have no bound.
+@pytest.mark.parametrize("name", ["auto", "entire-ga"])
+@pytest.mark.parametrize(
+    ("times", "arrows", "period", "due"),
+    [
+        ((3, 5, 2, 6), ((0, 1), (1, 2), (2, 3)), 8, 7),
+        ((5, 2, 3, 2, 6), ((0, 1), (0, 3), (0, 4), (2, 3)), 7, 7),
+    ],
+)
+def test_where_all_are_late_the_least_late_is_the_answer(
+    name: str,
+    times: Sequence[int],
+    arrows: Sequence[tuple[int, int]],
+    period: int,
+    due: int,
+) -> None:
+    problem = posed(times, arrows, period, due)
+    every = []
+    for places in product(*(problem.places(task) for task in problem.tasks)):
+        every.append(response(verdict(problem, Assignment((), (), places))))
+    least = min(bound for bound in every if bound is not None)
+    assert due * MS < least and any(bound is None or bound > least for bound in every)
+    found = search(problem, name=name, seed=0, budget=Budget(evaluations=300))
+    assert found.assignment is not None and found.verdict is not None
+    assert response(found.verdict) == least
+    assert response(verdict(problem, found.assignment)) == least  # not a rough one of the search
+
+
+def test_what_the_exact_search_saw_counts_as_well() -> None:
+    problem = posed((3, 5, 2, 6), ((0, 1), (1, 2), (2, 3)), 8, 7)
+    found = search(problem, name="exact", seed=0, budget=Budget(evaluations=300))
+    bound = response(found.verdict)
+    assert found.assignment is not None and found.impossible == "deadlines"
+    assert bound is not None and bound == response(verdict(problem, found.assignment))
