@@ -618,12 +618,18 @@ class App:
         """
         if latencies:
             self._ended += len(latencies)
+            self._ended_at(end)
             self._finished(end, latencies)
             latencies.clear()
 
     def late(self) -> int:
         """Deadlines that were missed, of frames and of paths."""
         return self.misses + sum(path.misses for path in self.paths)
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Are its frames to end, or firings of its paths, in a given time?"""
+        return self.deadline is not None or any(p.deadline is not None for p in self.paths)
 
     def without_results(self) -> str:
         """In words, if something of every frame was left out; else empty."""
@@ -656,6 +662,7 @@ class App:
                 self.run.tracer.frame(self, iteration, begin, time_ns)
             complete = iteration not in self._holes
             failures = self._holes.pop(iteration, ())
+            self._ended_at(time_ns)
             if complete:
                 self._finished(time_ns, (latency,))
             else:
@@ -663,11 +670,13 @@ class App:
         if not complete and self.told is not None:
             self.told(iteration, failures)
 
+    def _ended_at(self, time_ns: int) -> None:
+        self.first_end = self.first_end or time_ns
+        self.last_end = time_ns
+
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
         while self.awaited and self.awaited[0][0] < self._ended:
             self.awaited.popleft()[1].reached(time_ns)
-        self.first_end = self.first_end or time_ns
-        self.last_end = time_ns
         self.latencies.extend(latencies)
         self.total_latency += sum(latencies)
         self.longest_latency = max(self.longest_latency, *latencies)

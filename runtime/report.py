@@ -273,6 +273,15 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     return found
 
 
+def left_out(document: Dict[str, Any]) -> List[str]:
+    """Each app with frames that were left out after errors, with how many of all."""
+    return [
+        "%d of %d frames of %s" % (app["skipped"], app["frames"], name)
+        for name, app in document["apps"].items()
+        if app["skipped"]
+    ]
+
+
 def pauses(waits: Iterable[Tuple[str, Optional[float], Optional[float]]]) -> List[str]:
     """Each live source that has waited for data for more than two of its periods, with how long; of
     sources with their longest waits and periods in us."""

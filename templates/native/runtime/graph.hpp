@@ -241,6 +241,8 @@ struct App {
         first_start = first_start < 0 ? time : std::min(first_start, time);
         return true;
     }
+    // Are its frames to end, or firings of its paths, in a given time?
+    bool has_deadlines() const;
     int64_t frames_begun()
     {
         const Locked here(lock);
@@ -269,15 +271,15 @@ struct App {
             return -1;
         const ns begin = std::min(frame.begin, time);
         frames++;
+        first_end = first_end ? first_end : time;
+        last_end = time;
         if (!frame.whole) {
             skipped++;
             return begin;
         }
         latencies.add(time - begin);
-        first_end = first_end ? first_end : time;
         while (first_awaited < awaited.size() && awaited[first_awaited].frame < frames)
             awaited[first_awaited++].ended = time;
-        last_end = time;
         return begin;
     }
     // The stream ends before that iteration.
@@ -557,6 +559,13 @@ inline bool App::is_released() const
 {
     return std::any_of(tasks.begin(), tasks.end(),
                        [](const Task *task) { return task->source && !task->live; });
+}
+
+inline bool App::has_deadlines() const
+{
+    return latencies.deadline >= 0 ||
+           std::any_of(paths.begin(), paths.end(),
+                       [](const Path *path) { return path->latencies.deadline >= 0; });
 }
 
 inline void App::add(const App &other)

@@ -446,6 +446,17 @@ inline std::string missed_deadlines()
     return found;
 }
 
+// Each app with frames that were left out after errors, with how many of all.
+inline std::string left_out()
+{
+    std::string found;
+    for (const App *app : App::all)
+        if (app->skipped)
+            found += (found.empty() ? "" : ", ") + std::to_string(app->skipped) + " of " +
+                     std::to_string(app->total()) + " frames of " + app->name;
+    return found;
+}
+
 // Each live source that has waited for data for more than two of its periods, with how long.
 inline std::string pauses()
 {

@@ -1,0 +1,138 @@
+"""What a run leaves behind for somebody who decides by it: frames that were left out, declared
+times that did not hold, what is unknown after a crash, and where it ran. Both programs of one
+build, with the same tasks in C. Needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import flowc
+import pytest
+
+from builds import HANGS, in_its_own_time
+from native_compiler import in_a_hurry
+
+pytestmark = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
+)
+TEXT = """
+task Count { out n: int64   state next: int64   c "evidence.c:count" }
+task Step { in n: int64   out m: int64   on error skip   c "evidence.c:step" }
+task Show { in m: int64   c "evidence.c:show" }
+
+app A {
+    period 5 ms   deadline 60 s
+    count: Count   step: Step   show: Show
+    count -> step -> show
+}
+
+platform one { cpu core }
+"""
+CODE = r"""
+#include <stdlib.h>
+#include <string.h>
+
+static int does(const char *what)
+{
+    const char *said = getenv("STEP");
+    return said && !strcmp(said, what);
+}
+
+int count(void *state, int64_t *n, const void *p)
+{
+    count_state *s = state;
+    *n = s->next++;
+    return 0;
+}
+
+int step(void *state, const int64_t *n, int64_t *m, const void *p)
+{
+    *m = *n;
+    return *n >= 5 && does("fails") ? 3 : 0;
+}
+
+int show(void *state, const int64_t *m, const void *p)
+{
+    return 0;
+}
+"""
+FRAMES = 20
+PERIOD = 0.005
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("evidence")
+    (folder / "evidence.flow").write_text(TEXT)
+    (folder / "evidence.c").write_text(CODE)
+    with in_a_hurry(shared):
+        where = folder / "build"
+        flowc.build(folder / "evidence.flow", where, platform="one", native=True, measure=False)
+        yield where
+
+
+@pytest.fixture(params=["main.py", "main"])
+def program(build: Path, request: pytest.FixtureRequest) -> list[str]:
+    """How one of the two is started."""
+    found = str(build / request.param)
+    return [sys.executable, found] if request.param == "main.py" else [found]
+
+
+def ran(
+    program: list[str], file: Path, *words: str, **variables: str
+) -> tuple[int, str, dict[str, Any]]:
+    """Its exit status, its own last words, and its report."""
+    done = subprocess.run(
+        [*program, "--report", str(file), *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    return done.returncode, done.stderr, json.loads(file.read_text())
+
+
+# -- frames that were left out ---------------------------------------------------------------------
+LEFT_OUT = f"15 of {FRAMES} frames of A were left out by `on error`"
+PACED = ("--frames", str(FRAMES))
+
+
+def test_frames_that_were_left_out_are_told_last(program: list[str], tmp_path: Path) -> None:
+    status, said, report = ran(program, tmp_path / "r.json", *PACED, STEP="fails")
+    assert status == report["status"] == 0
+    assert said.endswith(f"flowc: warning: {LEFT_OUT}; --fail-on-miss makes it a failure\n")
+    _, said, _ = ran(program, tmp_path / "r.json", *PACED, "--full-speed", STEP="fails")
+    assert said.endswith(f"flowc: warning: {LEFT_OUT}\n")
+    assert "left out" not in ran(program, tmp_path / "r.json", *PACED)[1]
+
+
+def test_a_frame_that_was_left_out_is_late(program: list[str], tmp_path: Path) -> None:
+    words = (*PACED, "--fail-on-miss", "--quiet")
+    status, said, report = ran(program, tmp_path / "r.json", *words, STEP="fails")
+    assert status == report["status"] == 1
+    assert said.endswith(f"flowc: {LEFT_OUT}\n")
+    assert ran(program, tmp_path / "r.json", *words)[0] == 0
+    assert ran(program, tmp_path / "r.json", *words, "--full-speed", STEP="fails")[0] == 0
+
+
+def test_frames_that_were_left_out_took_their_time(program: list[str], tmp_path: Path) -> None:
+    """From the first release on to the end of the last frame, which was left out."""
+    _, _, report = ran(program, tmp_path / "r.json", *PACED, STEP="fails")
+    app = report["apps"]["A"]
+    assert (app["frames"], app["skipped"]) == (FRAMES, 15)
+    assert app["seconds"] >= (FRAMES - 1) * PERIOD
+
+
+def test_frames_that_were_left_out_count_for_the_rate(
+    build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEP", "fails")
+    assert in_its_own_time(build, *PACED)["apps"]["A"]["fps"] == 1 / PERIOD
