@@ -22,7 +22,7 @@ from .program import Program
 from .record import Recorder
 from .replay import Replay
 from .replaying import is_report, replay_of
-from .report import build_of, left_out, missed_deadlines, report, table, unfinished
+from .report import above_wcet, build_of, left_out, missed_deadlines, report, table, unfinished
 from .run import Run
 from .shared_cells import STARTING
 from .status import LiveStatus, LogStatus, TerminalStatus
@@ -233,6 +233,10 @@ def _say_end(program: Program, options: RunOptions, good: bool, document: Dict[s
     if not good and failure is not None:
         complain(str(failure), failure.details)
         return
+    above = ", ".join(above_wcet(document))
+    as_it_is = not options.twin and program.run.played is None
+    if above and as_it_is and not options.quiet:
+        complain("warning: firings took longer than the `wcet` that bounds rest on: %s" % above)
     left = ", ".join(left_out(document))
     if left:
         _say_loss(options, "%s were left out by `on error`" % left, _lost_in_time(program))

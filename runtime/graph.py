@@ -46,8 +46,11 @@ class Task:
         outputs: Sequence[Port],
         live: bool = False,
         on_error: str = "stop",
+        wcet: Optional[int] = None,
     ) -> None:
         self.app, self.name, self.code = app, name, code
+        #: The worst case of a firing that the text declares.
+        self.wcet = wcet
         #: Whether a firing that raises stops everything ("stop"), or what it would have made is
         #: skipped ("skip"), after which the task may begin anew ("restart").
         self.on_error = on_error
@@ -365,13 +368,15 @@ class App:
         outputs: Sequence[Port] = (),
         live: bool = False,
         on_error: str = "stop",
+        wcet: Optional[int] = None,
     ) -> Task:
         """Add a task. `live`: a source whose firings wait for data from outside, and are released
         by it.
 
-        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well.
+        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well. `wcet` in
+        ns is declared in the text.
         """
-        task = Task(self, name, code, inputs, outputs, live, on_error)
+        task = Task(self, name, code, inputs, outputs, live, on_error, wcet)
         self.tasks.append(task)
         self._named[name] = task
         self.run.tasks.append(task)

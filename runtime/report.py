@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .digits import decimals
+from .digits import decimals, plain
 from .failures import Failure
 from .graph import App, Path, Task
 from .memory import taken
@@ -101,6 +101,7 @@ def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
         "mean_us": mean,
         "std_us": deviation,
         "max_us": round(task.longest / 1e3, 3),
+        **({} if task.wcet is None else {"wcet_us": task.wcet / 1e3}),
         "share": round(task.busy / 1e9 / seconds, 6),
         "failed": task.failed,
         "skipped": task.skipped,
@@ -279,6 +280,16 @@ def left_out(document: Dict[str, Any]) -> List[str]:
         "%d of %d frames of %s" % (app["skipped"], app["frames"], name)
         for name, app in document["apps"].items()
         if app["skipped"]
+    ]
+
+
+def above_wcet(document: Dict[str, Any]) -> List[str]:
+    """Each task with a firing that took longer than the `wcet` that the text declares."""
+    return [
+        "%s %s ms instead of %s ms" % (name, plain(task["max_us"] / 1e3), plain(wcet / 1e3))
+        for name, task in document["tasks"].items()
+        for wcet in (task.get("wcet_us"),)
+        if wcet is not None and task["max_us"] > wcet
     ]
 
 

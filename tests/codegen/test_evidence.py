@@ -16,6 +16,7 @@ from typing import Any
 
 import flowc
 import pytest
+from flowc.runtime.digits import plain
 
 from builds import HANGS, in_its_own_time
 from native_compiler import in_a_hurry
@@ -24,9 +25,9 @@ pytestmark = pytest.mark.skipif(
     shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
 )
 TEXT = """
-task Count { out n: int64   state next: int64   c "evidence.c:count" }
+task Count { out n: int64   state next: int64   wcet 3 ms   c "evidence.c:count" }
 task Step { in n: int64   out m: int64   on error skip   c "evidence.c:step" }
-task Show { in m: int64   c "evidence.c:show" }
+task Show { in m: int64   wcet 1 ms   c "evidence.c:show" }
 
 app A {
     period 5 ms   deadline 60 s
@@ -39,6 +40,7 @@ platform one { cpu core }
 CODE = r"""
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int does(const char *what)
 {
@@ -61,6 +63,8 @@ int step(void *state, const int64_t *n, int64_t *m, const void *p)
 
 int show(void *state, const int64_t *m, const void *p)
 {
+    if (*m == 7 && does("is slow"))
+        usleep(4000);
     return 0;
 }
 """
@@ -136,3 +140,19 @@ def test_frames_that_were_left_out_count_for_the_rate(
 ) -> None:
     monkeypatch.setenv("STEP", "fails")
     assert in_its_own_time(build, *PACED)["apps"]["A"]["fps"] == 1 / PERIOD
+
+
+# -- declared times --------------------------------------------------------------------------------
+def test_a_firing_above_its_declared_wcet_is_told(program: list[str], tmp_path: Path) -> None:
+    status, said, report = ran(program, tmp_path / "r.json", *PACED, STEP="is slow")
+    above = []
+    for name, wcet in (("A.count", 3000), ("A.show", 1000)):
+        task = report["tasks"][name]
+        assert task["wcet_us"] == wcet
+        if task["max_us"] > wcet:
+            above.append(f"{name} {plain(task['max_us'] / 1e3)} ms instead of {wcet // 1000} ms")
+    assert status == 0 and report["tasks"]["A.show"]["max_us"] >= 4000
+    told = "firings took longer than the `wcet` that bounds rest on: "
+    assert f"flowc: warning: {told}{', '.join(above)}\n" in said
+    assert "wcet_us" not in report["tasks"]["A.step"]
+    assert told not in ran(program, tmp_path / "r.json", *PACED, "--quiet", STEP="is slow")[1]

@@ -383,6 +383,7 @@ struct Task {
     const OnError on_error;
 
     const int64_t replicas;
+    const ns wcet;  // of a firing, as the text declares it; -1: it does not
     int64_t before = 0;  // firings before its app has begun anew
     const std::unique_ptr<Done[]> of_replica;
     std::atomic<int64_t> failed{0};               // firings
@@ -394,10 +395,11 @@ struct Task {
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
          bool source, bool live = false, OnError on_error = OnError::STOP,
-         int64_t replicas = 1)
+         int64_t replicas = 1, ns wcet = -1)
         : app(app), name(name), processor(processor), code(code),
           number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source),
-          live(live), on_error(on_error), replicas(replicas), of_replica(new Done[replicas])
+          live(live), on_error(on_error), replicas(replicas), wcet(wcet),
+          of_replica(new Done[replicas])
     {
         app.tasks.push_back(this);
         all.push_back(this);

@@ -573,7 +573,10 @@ private:
                 delivered = false;
             }
         }
-        const std::string missed = missed_deadlines(), left = left_out();
+        const std::string missed = missed_deadlines(), left = left_out(), above = above_wcet();
+        if (!run.failed && !above.empty() && !options.quiet && options.clocks != "emulate")
+            Run::complain("warning: firings took longer than the `wcet` that bounds rest on: " +
+                          above);
         if (run.failed)
             Run::complain(run.failure.text());
         else if (!left.empty())

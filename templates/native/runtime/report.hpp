@@ -217,6 +217,7 @@ inline std::string task_json(const Task &task, double seconds)
     return "{\"processor\": " + json(task.processor) +
            ", \"firings\": " + std::to_string(done.fired) + ", \"mean_us\": " + mean +
            ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
+           (task.wcet < 0 ? "" : ", \"wcet_us\": " + us_or_null(task.wcet)) +
            ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 6) +
            ", \"failed\": " + std::to_string(task.failed) +
            ", \"skipped\": " + std::to_string(done.skipped) +
@@ -454,6 +455,18 @@ inline std::string left_out()
         if (app->skipped)
             found += (found.empty() ? "" : ", ") + std::to_string(app->skipped) + " of " +
                      std::to_string(app->total()) + " frames of " + app->name;
+    return found;
+}
+
+// Each task with a firing that took longer than the `wcet` that the text declares.
+inline std::string above_wcet()
+{
+    std::string found;
+    for (const Task *task : Task::all)
+        if (const ns longest = task->done().longest; task->wcet >= 0 && longest > task->wcet)
+            found += (found.empty() ? "" : ", ") + std::string(task->name) + " " +
+                     plain(double(longest) / 1e6) + " ms instead of " +
+                     plain(double(task->wcet) / 1e6) + " ms";
     return found;
 }
 
