@@ -22,7 +22,16 @@ from .program import Program
 from .record import Recorder
 from .replay import Replay
 from .replaying import is_report, replay_of
-from .report import above_wcet, build_of, left_out, missed_deadlines, report, table, unfinished
+from .report import (
+    above_wcet,
+    build_of,
+    left_out,
+    missed_deadlines,
+    report,
+    table,
+    uncounted,
+    unfinished,
+)
 from .run import Run
 from .shared_cells import STARTING
 from .status import LiveStatus, LogStatus, TerminalStatus
@@ -80,7 +89,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         supervise(
             program.run,
             options.watchdog,
-            _report_in_place(program, options.report_to),
+            _report_in_place(program, options.report_to, counted=False),
             partial(_put_back, program, outside),
         )
         keep_streams()
@@ -362,9 +371,11 @@ def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
     return True
 
 
-def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure, int], None]:
-    """Who writes the report of a program that cannot do it: it has counted nothing, but the failure
-    is known."""
+def _report_in_place(
+    program: Program, path: Optional[str], counted: bool = True
+) -> Callable[[Failure, int], None]:
+    """Who writes the report of a program that cannot do it: the failure is known, and what was
+    `counted` if it was counted in this process."""
 
     def write(failure: Failure, status: int) -> None:
         if path is None:
@@ -375,7 +386,8 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
         except OSError as error:
             complain("cannot write %s: %s" % (path, error.strerror))
         else:
-            _write(output, report(program, status), indent=1)
+            document = report(program, status)
+            _write(output, document if counted else uncounted(document), indent=1)
 
     return write
 

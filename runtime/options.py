@@ -122,7 +122,7 @@ class RunOptions:
     )
     flight_recorder: Optional[str] = _option(
         "keep the last seconds of a trace, and write them when a deadline is missed or the program"
-        " fails (to flight-recorder.json)",
+        " fails, but not when its process crashes (to flight-recorder.json)",
         "60s[:FILE]",
         parse=flight,
         alone=True,

@@ -53,6 +53,25 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     return made
 
 
+#: The parts of a report that are counted while the program runs, and what is known of them before.
+_COUNTED = ("apps", "processors", "tasks", "channels", "dropped", "states")
+_KNOWN = ("deadline_ms", "capacity", "wcet_us", "period_us")
+
+
+def uncounted(document: Dict[str, Any]) -> Dict[str, Any]:
+    """The report of a program whose process has ended before it could tell what it had counted:
+    None in its place."""
+    return {key: _unknown(one) if key in _COUNTED else one for key, one in document.items()}
+
+
+def _unknown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: one if key in _KNOWN else _unknown(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_unknown(one) for one in value]
+    return value if isinstance(value, str) else None
+
+
 def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
     """How busy the workers of each processor were together."""
     shares: Dict[str, float] = {}
@@ -289,7 +308,7 @@ def above_wcet(document: Dict[str, Any]) -> List[str]:
         "%s %s ms instead of %s ms" % (name, plain(task["max_us"] / 1e3), plain(wcet / 1e3))
         for name, task in document["tasks"].items()
         for wcet in (task.get("wcet_us"),)
-        if wcet is not None and task["max_us"] > wcet
+        if wcet is not None and (task["max_us"] or 0) > wcet
     ]
 
 
@@ -345,13 +364,13 @@ def table(document: Dict[str, Any]) -> str:
     for name, a in document["apps"].items():
         latency = _figures(a["latency_ms"])
         apps.append([name, a["frames"], a["fps"], *latency, missed_of(a), a["overruns"]])
-    tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
+    tasks: Table = [["task", "processor", "firings", "mean us", "max us", "share"]]
     for name, t in document["tasks"].items():
-        share = decimals(100 * t["share"], 1) + " %"
+        share = _percent(t["share"])
         tasks.append([name, t["processor"], t["firings"], t["mean_us"], t["max_us"], share])
-    processors = [["processor", "busy"]]
+    processors: Table = [["processor", "busy"]]
     for name, p in document["processors"].items():
-        processors.append([name, decimals(100 * p["utilization"], 1) + " %"])
+        processors.append([name, _percent(p["utilization"])])
     tables = [columns(rows) for rows in (apps, *_others(document))]
     if "states" in document:
         for rows in table_rows(document):
@@ -366,6 +385,10 @@ def table(document: Dict[str, Any]) -> str:
     if missed_deadlines(document):
         below += pauses(waits_of(document["tasks"]))
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
+
+
+def _percent(share: Optional[float]) -> Optional[str]:
+    return None if share is None else decimals(100 * share, 1) + " %"
 
 
 def _others(document: Dict[str, Any]) -> List[Table]:

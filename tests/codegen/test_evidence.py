@@ -16,7 +16,10 @@ from typing import Any
 
 import flowc
 import pytest
+from flowc.driver.execute.joining import joined
+from flowc.report.measured import read_run
 from flowc.runtime.digits import plain
+from flowc.runtime.report import table
 
 from builds import HANGS, in_its_own_time
 from native_compiler import in_a_hurry
@@ -58,6 +61,8 @@ int count(void *state, int64_t *n, const void *p)
 int step(void *state, const int64_t *n, int64_t *m, const void *p)
 {
     *m = *n;
+    if (*n == 5 && does("crashes"))
+        *(volatile int *)0 = 1;
     return *n >= 5 && does("fails") ? 3 : 0;
 }
 
@@ -156,3 +161,42 @@ def test_a_firing_above_its_declared_wcet_is_told(program: list[str], tmp_path: 
     assert f"flowc: warning: {told}{', '.join(above)}\n" in said
     assert "wcet_us" not in report["tasks"]["A.step"]
     assert told not in ran(program, tmp_path / "r.json", *PACED, "--quiet", STEP="is slow")[1]
+
+
+# -- what is unknown after a crash -----------------------------------------------------------------
+KNOWN = {"wcet_us", "deadline_ms", "capacity", "processor"}
+
+
+def numbers(value: Any) -> Iterator[Any]:
+    """What a part of a report has counted."""
+    if not isinstance(value, dict):
+        yield value
+        return
+    for key, one in value.items():
+        if key not in KNOWN:
+            yield from numbers(one)
+
+
+def test_what_a_crashed_program_has_counted_is_unknown(program: list[str], tmp_path: Path) -> None:
+    status, _, report = ran(program, tmp_path / "r.json", *PACED, STEP="crashes")
+    assert status == report["status"] == 1
+    assert (report["failure"]["task"], report["failure"]["firing"]) == ("A.step", 5)
+    assert report["apps"]["A"]["frames"] is None
+    for part in ("apps", "processors", "tasks", "channels", "dropped"):
+        assert not [one for one in numbers(report[part]) if one not in (None, [])], part
+    assert report["tasks"]["A.show"]["wcet_us"] == 1000
+    assert report["apps"]["A"]["deadline_ms"] == 60_000
+    assert report["memory"]["resident"] is None
+    read = read_run((tmp_path / "r.json").read_bytes())
+    assert read.failure.startswith("A.step: ") and not (read.apps or read.tasks)
+    assert ran(program, tmp_path / "r.json", *PACED)[2]["apps"]["A"]["frames"] == FRAMES
+
+
+def test_a_part_that_has_crashed_leaves_its_apps_unknown(build: Path, tmp_path: Path) -> None:
+    program = [sys.executable, str(build / "main.py")]
+    good = ran(program, tmp_path / "good.json", *PACED)[2]
+    bad = ran(program, tmp_path / "bad.json", *PACED, STEP="crashes")[2]
+    for reports in ({"a": good, "b": bad}, {"a": bad, "b": good}):
+        together = joined(reports, 1, "")
+        assert together["apps"]["A"]["frames"] is None
+        assert "\nA " in table(together)

@@ -702,6 +702,7 @@ int main(const About &about, int count, char **words)
         if (options.report.empty())
             return;
         run.fail(why);
+        run.uncounted = true;
         if (run.control)
             Control::total();
         const std::string reason = output.open(options.report);

@@ -105,6 +105,7 @@ struct Run {
     bool strict = false;  // a GPU is waited for after each kernel
     ns begin = 0;
     double seconds = 0;
+    bool uncounted = false;  // this process only knows that it has failed
     Cells *cells = nullptr;
     Control *control = nullptr;  // of a program with states
     std::vector<Worker *> workers;
