@@ -21,6 +21,7 @@ from typing import Any
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_version
+from ..model.version import __version__
 from .compiler import absent, absent_tools, failure_of
 from .elf import defined_names
 from .emit import digest
@@ -92,6 +93,7 @@ def write(
             document = {
                 "version": MANIFEST_VERSION,
                 "identity": identity,
+                "flowc": __version__,
                 "files": files,
                 "stamps": _stamps(stage, files),
             }

@@ -144,7 +144,7 @@ class _Place:
 
     def known(self, key: str) -> list[tuple[str, _Place]]:
         """Its items, without those whose `key` is null: what is counted of them is unknown."""
-        return [(name, item) for name, item in self.items() if item.at(key).value is not None]
+        return [(name, item) for name, item in self.items() if item.get(key, 0).value is not None]
 
     def list(self) -> list[_Place]:
         if not isinstance(self.value, list):

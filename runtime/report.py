@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from fractions import Fraction
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
@@ -17,11 +15,10 @@ from .memory import taken
 from .program import Program
 from .run import Run
 from .states import document, table_rows
+from .where import manifest_of, where
 
 #: Of the document: fields may be added, those that are there keep their meaning.
 VERSION = 1
-#: Where a build says what it is.
-MANIFEST = ".flowc-manifest.json"
 #: Bins of a histogram: as many as are narrower than people see, and few enough to be printed.
 BINS = 64
 
@@ -36,6 +33,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "status": status,
         "failure": _failure(run.failure),
         "build": build_of(run.home),
+        "where": where(run.home, run.started),
         "apps": {app.name: _app(app) for app in apps},
         "processors": _processors(run, seconds),
         "tasks": _tasks(program, apps, seconds),
@@ -55,7 +53,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
 
 #: The parts of a report that are counted while the program runs, and what is known of them before.
 _COUNTED = ("apps", "processors", "tasks", "channels", "dropped", "states")
-_KNOWN = ("deadline_ms", "capacity", "wcet_us", "period_us")
+_KNOWN = ("deadline_ms", "capacity", "wcet_us", "period_us", "limit")
 
 
 def uncounted(document: Dict[str, Any]) -> Dict[str, Any]:
@@ -155,9 +153,8 @@ def _channels(program: Program) -> Dict[str, Dict[str, int]]:
 def build_of(home: str) -> Optional[str]:
     """The digest of the build in a directory; None where it is unknown."""
     try:
-        with open(os.path.join(home, MANIFEST)) as stream:
-            return str(json.load(stream)["identity"]["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(manifest_of(home)["identity"]["digest"])
+    except (KeyError, TypeError):
         return None
 
 

@@ -67,6 +67,7 @@ def _part(report: Document) -> Document:
         "status": report["status"],
         "failure": report["failure"],
         "memory": report["memory"],
+        "where": report["where"],
         "clocks": part.get("clocks", {}),
         "refused": part.get("refused", 0),
     }

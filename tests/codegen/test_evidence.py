@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import flowc
 import pytest
 from flowc.driver.execute.joining import joined
+from flowc.machines.whoami import processor_name
 from flowc.report.measured import read_run
+from flowc.report.written import written
 from flowc.runtime.digits import plain
 from flowc.runtime.report import table
 
@@ -196,7 +200,25 @@ def test_a_part_that_has_crashed_leaves_its_apps_unknown(build: Path, tmp_path: 
     program = [sys.executable, str(build / "main.py")]
     good = ran(program, tmp_path / "good.json", *PACED)[2]
     bad = ran(program, tmp_path / "bad.json", *PACED, STEP="crashes")[2]
+    assert written((tmp_path / "bad.json").read_bytes())[0].apps["A"].frames is None
     for reports in ({"a": good, "b": bad}, {"a": bad, "b": good}):
         together = joined(reports, 1, "")
         assert together["apps"]["A"]["frames"] is None
         assert "\nA " in table(together)
+
+
+# -- where it ran ----------------------------------------------------------------------------------
+def test_a_report_says_where_and_when_it_was_made(program: list[str], tmp_path: Path) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    found = ran(program, tmp_path / "r.json", "--frames", "1")[2]["where"]
+    started = datetime.strptime(found.pop("started"), "%Y-%m-%dT%H:%M:%S%z")
+    assert before <= started <= datetime.now(UTC)
+    made_by = found.pop("python" if program[0] == sys.executable else "compiler")
+    assert re.search(r"\d+\.\d+", made_by)
+    system = os.uname()
+    assert found == {
+        "machine": system.nodename,
+        "processor": f"{processor_name()} ({system.machine})",
+        "kernel": f"{system.sysname} {system.release}",
+        "flowc": flowc.__version__,
+    }

@@ -11,6 +11,7 @@
 #include "own_image.hpp"
 #include "run.hpp"
 #include "states_report.hpp"
+#include "where.hpp"
 
 namespace flow
 {
@@ -45,17 +46,20 @@ inline std::string read_file(const std::string &path)
     return text;
 }
 
-// The digest of the build; null where it is unknown.
-inline std::string build_of()
+// What the build says of itself under a name; null where it is unknown.
+inline std::string manifest_of(const char *name)
 {
     const std::string manifest = read_file(home() + "/.flowc-manifest.json"),
-                      key = "\"digest\": \"";
+                      key = "\"" + std::string(name) + "\": \"";
     const size_t at = manifest.find(key);
     if (at == std::string::npos)
         return "null";
     const size_t begin = at + key.size();
     return json(manifest.substr(begin, manifest.find('"', begin) - begin));
 }
+
+// The digest of the build.
+inline std::string build_of() { return manifest_of("digest"); }
 
 // Bytes of a line of /proc/self/NAME; -1 where it is unknown.
 inline int64_t memory_of(const char *file, const char *field)
@@ -381,6 +385,7 @@ inline std::string report(const About &about, int status)
     whole.add("status", std::to_string(status));
     whole.add("failure", failure_json());
     whole.add("build", build_of());
+    whole.add("where", where_json(read_file("/proc/cpuinfo"), manifest_of("flowc"), run.started));
     whole.add("apps", apps.object());
     whole.add("processors", processors.object());
     whole.add("tasks", tasks.object());
