@@ -28,9 +28,19 @@ def report(
         int | None,
         typer.Option(
             "--run",
-            help="Build and run it for N frames first.",
+            help="Build and run it for N frames of each app first.",
             min=1,
             metavar="N",
+            show_default=False,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            help="Build and run it first, and begin no frames after S seconds.",
+            min=0,
+            metavar="S",
             show_default=False,
         ),
     ] = None,
@@ -66,9 +76,9 @@ def report(
 ) -> int:
     """Show all results on one page: predicted, proved, measured.
 
-    Without --run nothing is executed: the stored profile and mapping count, and the files of a run
-    that are named. The page needs no network; for missing results it names the command that
-    computes them.
+    Without --run or --seconds nothing is executed: the stored profile and mapping count, and the
+    files of a run that are named. The page needs no network; for missing results it names the
+    command that computes them.
     """
     from ..driver.show.reporting import NewRun, RunFiles
     from ..driver.show.reporting import report as driver_report
@@ -76,15 +86,17 @@ def report(
     from ..report.page import page
     from ..runtime.flight import RECORDED
 
-    if run is not None and (run_file is not None or trace_file is not None):
+    runs = run is not None or seconds is not None
+    if runs and (run_file is not None or trace_file is not None):
         raise typer.BadParameter(
-            "name the files of a run, or give --run, not both", param_hint="--run"
+            "name the files of a run, or give --run, not both",
+            param_hint="--seconds" if run is None else "--run",
         )
-    if around is not None and run is None and trace_file is None:
+    if around is not None and not runs and trace_file is None:
         trace_file = Path(RECORDED)
     source: NewRun | RunFiles = RunFiles(run_file, trace_file)
-    if run is not None:
-        source = NewRun(run, measuring, progress)
+    if runs:
+        source = NewRun(run, measuring, progress, seconds)
     reported = driver_report(file, platform=platform, run=source, compare=compare)
     show_diagnostics(reported.diagnostics, {})
     if around is not None and reported.traced is not None:

@@ -190,6 +190,11 @@ def _print_comparison(ran: FinishedRun) -> None:
             if any(b.supposed for b in above):
                 reason += ", or what the bound supposes does not hold"
             print(f"above its bound: {', '.join(b.name for b in above)}; {reason}")
+    elif ran.unbounded:
+        print(
+            f"\nno bounds beside these latencies: they are of `{ran.unbounded}`, and the times are"
+            " this machine's, which stands in for it"
+        )
     if ran.slower:
         print()
     for slower in ran.slower[:MOST_SLOWER]:

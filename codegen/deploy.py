@@ -26,7 +26,7 @@ from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
 from ..model.system import System
-from ..model.times import times_of
+from ..model.times import FiringTime, Times, times_of
 from ..targets.inference import engine_for
 from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
@@ -155,8 +155,16 @@ def deploy(
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
     threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns)
+    stated = times_of(system, platform)
     build = _Build(
-        system, platform, placement, repetition, helpers, arenas, alone=len(threads.workers) == 1
+        system,
+        platform,
+        placement,
+        repetition,
+        helpers,
+        arenas,
+        stated,
+        alone=len(threads.workers) == 1,
     )
     everything = build.tasks()
     apps = tuple(
@@ -173,7 +181,6 @@ def deploy(
         for app in system.apps
     )
     app_of = {task.name: app for app in system.apps for task in app.tasks}
-    stated = times_of(system, platform)
     workers = tuple(
         replace(worker, reservation=reservation(worker, app_of, stated))
         for worker in threads.workers
@@ -211,7 +218,8 @@ class _Tasks:
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """A text with its placements, repetition vectors, and the measured `arenas` of its tasks.
+    """A text with its placements, repetition vectors, and the measured `arenas` and `stated` times
+    of its tasks.
 
     `alone`: one worker fires all tasks.
     """
@@ -222,6 +230,7 @@ class _Build:
     repetition: MappingABC[str, MappingABC[str, int]]
     helpers: Helpers
     arenas: MappingABC[str, int]
+    stated: Times
     alone: bool
 
     def tasks(self, only: set[str] | None = None) -> _Tasks:
@@ -235,8 +244,14 @@ class _Build:
                 for task in tasks:
                     firings = self.repetition[app.name][task.name]
                     site = self._site(task, made, sizes[task.name], lists)
-                    made.tasks[task.name] = _deployed(task, site, firings)
+                    made.tasks[task.name] = _deployed(task, site, firings, self._stated(task))
         return made
+
+    def _stated(self, task: Task) -> FiringTime | None:
+        """What the text says of its time where it is placed."""
+        kind = self.platform.pool_of(self.placement[task.name].processors[0]).kind
+        time = self.stated.of[task.name].get(kind)
+        return time if time is not None and time.from_text else None
 
     def _site(self, task: Task, made: _Tasks, batch: int, lists: bool) -> CodeSite:
         place = self.placement[task.name]
@@ -277,7 +292,7 @@ def _number(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)
 
 
-def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
+def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | None) -> DeployedTask:
     code = made_for(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
@@ -292,6 +307,7 @@ def _deployed(task: Task, site: CodeSite, firings: int) -> DeployedTask:
         task.live,
         task.keep,
         task.on_error,
+        int(max(stated.worst_ns)) if stated is not None and code.batch == 1 else None,
     )
 
 

@@ -65,6 +65,15 @@ def failing(said: str, symbols: Sequence[str]) -> str:
     return symbols[0]
 
 
+def remedy(said: str, symbol: str) -> str:
+    """What to do where a source with a function of that name does not compile."""
+    clash = rf"^(/\S+?):\d+:\d+: error: conflicting .*\b{symbol}\b"
+    header = re.search(clash, said, re.ASCII | re.MULTILINE)
+    if header is None:
+        return PROTOTYPES
+    return f"`{symbol}` is a function of {header[1]}, too: give that of the task another name"
+
+
 def shell_word(word: str) -> str:
     """A word of a command in a script; `$` starts a variable."""
     if word.startswith("$") or re.fullmatch(r"[\w./=+,-]+", word, re.ASCII):

@@ -21,10 +21,11 @@ from typing import Any
 from ..model.diagnostic import Diagnostic
 from ..model.files import has_link, make_folders, read_bytes, scratch
 from ..model.json_reader import parse_version
+from ..model.version import __version__
 from .compiler import absent, absent_tools, failure_of
 from .elf import defined_names
 from .emit import digest
-from .in_c import FIRINGS, PROTOTYPES, compile_command, failing, is_cpp, not_called
+from .in_c import FIRINGS, compile_command, failing, is_cpp, not_called, remedy
 from .kept import Object, keep, put_kept
 from .sources import CTask, Plan
 
@@ -92,6 +93,7 @@ def write(
             document = {
                 "version": MANIFEST_VERSION,
                 "identity": identity,
+                "flowc": __version__,
                 "files": files,
                 "stamps": _stamps(stage, files),
             }
@@ -296,10 +298,11 @@ def _compile(
         return
     file, help_text = source, "it is flowc's own file: check the variables CC and CFLAGS"
     if source != FIRINGS:
-        file, help_text = code.file, PROTOTYPES
+        file = code.file
         said = said.replace(source, file)
         of = {task.code.symbol: task.code for task in tasks}
         code = of[failing(said, tuple(of))]
+        help_text = remedy(said, code.symbol)
     message = f"`{file}` does not compile\n{said.strip()}"
     raise CannotWrite(Diagnostic("F306", message, code.span, help=help_text))
 

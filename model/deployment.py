@@ -65,7 +65,8 @@ class DeployedPort:
 @dataclass(frozen=True, slots=True)
 class DeployedTask:
     """A task as in the text, with its `firings` per iteration. `fixed` are the parameters that
-    cannot be changed at start; a `live` source keeps at most `keep` tokens.
+    cannot be changed at start; a `live` source keeps at most `keep` tokens. `wcet_ns` is the
+    worst case of a firing that the text declares, where firings are timed one by one.
     """
 
     name: str
@@ -78,6 +79,7 @@ class DeployedTask:
     live: bool = False
     keep: int | None = None
     on_error: OnError = "stop"
+    wcet_ns: int | None = None
 
 
 #: What is measured between two tasks: within an app, or over several ones.

@@ -144,6 +144,10 @@ class _Place:
             raise self._is("an object")
         return [(key, _Place(value, f"{self.path}.{key}")) for key, value in self.value.items()]
 
+    def known(self, key: str) -> list[tuple[str, _Place]]:
+        """Its items, without those whose `key` is null: what is counted of them is unknown."""
+        return [(name, item) for name, item in self.items() if item.get(key, 0).value is not None]
+
     def list(self) -> list[_Place]:
         if not isinstance(self.value, list):
             raise self._is("a list")
@@ -182,17 +186,21 @@ class _Place:
 
 
 def read_run(content: bytes) -> MeasuredRun:
-    """The report of a run. Raises ValueError."""
+    """The report of a run, without what a program could not tell that has crashed. Raises
+    ValueError."""
     top = _Place(of_version(parse_object(content), "report of a run", written_report.VERSION), "")
     return MeasuredRun(
         top.get("build", None).maybe_text(),
         top.get("status", 0).whole(),
         _failure(top.get("failure", None)),
-        {name: _app(place) for name, place in top.at("apps").items()},
-        {name: _task(place) for name, place in top.at("tasks").items()},
-        {name: place.at("utilization").number() for name, place in top.at("processors").items()},
-        {name: _channel(place) for name, place in top.get("channels", {}).items()},
-        {name: _state(place) for name, place in top.get("states", {}).items()},
+        {name: _app(place) for name, place in top.at("apps").known("frames")},
+        {name: _task(place) for name, place in top.at("tasks").known("firings")},
+        {
+            n: place.at("utilization").number()
+            for n, place in top.at("processors").known("utilization")
+        },
+        {name: _channel(place) for name, place in top.get("channels", {}).known("most")},
+        {name: _state(place) for name, place in top.get("states", {}).known("seconds")},
         _changes(top.get("switches", [])),
         top.get("twin", False).value is True,
     )

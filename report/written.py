@@ -17,6 +17,9 @@ from ..runtime.report import VERSION
 _Count = Annotated[int, Between(0, 1 << 62)]
 #: A time in ms, us or s, and a share.
 _Time = Annotated[float, Between(0, 1 << 62)]
+#: The same of what is counted while the program runs; None: its process has crashed.
+_Counted = _Count | None
+_Timed = _Time | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ class WrittenPath:
     kind: Literal["path", "age", "reaction"]
     source: str
     task: str
-    firings: _Count
+    firings: _Counted
     deadline_ms: _Time | None
-    deadline_misses: _Count
+    deadline_misses: _Counted
     latency_ms: Figures
     histogram: Histogram
 
@@ -55,14 +58,14 @@ class WrittenPath:
 class WrittenApp:
     """An app and its frames."""
 
-    frames: _Count
-    skipped: _Count
-    seconds: _Time
+    frames: _Counted
+    skipped: _Counted
+    seconds: _Timed
     fps: _Time | None
     deadline_ms: _Time | None
-    deadline_misses: _Count
-    overruns: _Count
-    not_begun: _Count
+    deadline_misses: _Counted
+    overruns: _Counted
+    not_begun: _Counted
     latency_ms: Figures
     histogram: Histogram
     paths: tuple[WrittenPath, ...]
@@ -72,9 +75,9 @@ class WrittenApp:
 class WrittenLists:
     """The lists of a port `up to`: how many there were, and the tokens in them."""
 
-    written: _Count
+    written: _Counted
     mean: _Time | None
-    most: _Count
+    most: _Counted
     limit: _Count
 
 
@@ -92,13 +95,14 @@ class WrittenTask:
     """A task and its firings."""
 
     processor: str
-    firings: _Count
+    firings: _Counted
     mean_us: _Time | None
     std_us: _Time | None
-    max_us: _Time
-    share: _Time
-    failed: _Count
-    skipped: _Count
+    max_us: _Timed
+    share: _Timed
+    failed: _Counted
+    skipped: _Counted
+    wcet_us: _Time | None = None
     engine: str | None = None
     lists: dict[str, WrittenLists] | None = None
     wait: WrittenWait | None = None
@@ -123,8 +127,8 @@ class WrittenChannel:
 class Dropped:
     """Tokens that were dropped."""
 
-    written: _Count
-    dropped: _Count
+    written: _Counted
+    dropped: _Counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +174,25 @@ class WrittenPart:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenWhere:
+    """Where and when it ran."""
+
+    machine: str
+    processor: str
+    kernel: str
+    python: str
+    flowc: str | None
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenReport:
     """The whole report."""
 
     status: Annotated[int, Between(-255, 255)]
     failure: WrittenFailure | None
     build: str | None
+    where: WrittenWhere
     apps: dict[str, WrittenApp]
     processors: dict[str, WrittenProcessor]
     tasks: dict[str, WrittenTask]

@@ -22,7 +22,16 @@ from .program import Program
 from .record import Recorder
 from .replay import Replay
 from .replaying import is_report, replay_of
-from .report import build_of, missed_deadlines, report, table, unfinished
+from .report import (
+    above_wcet,
+    build_of,
+    left_out,
+    missed_deadlines,
+    report,
+    table,
+    uncounted,
+    unfinished,
+)
 from .run import Run
 from .shared_cells import STARTING
 from .status import LiveStatus, LogStatus, TerminalStatus
@@ -80,7 +89,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
         supervise(
             program.run,
             options.watchdog,
-            _report_in_place(program, options.report_to),
+            _report_in_place(program, options.report_to, counted=False),
             partial(_put_back, program, outside),
         )
         keep_streams()
@@ -192,7 +201,7 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         delivered &= _write(measured, document, indent=1)
     wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
     delivered &= _print(table(document) + "\n" if wanted else "")
-    _say_end(program, options, good, ", ".join(missed_deadlines(document)))
+    _say_end(program, options, good, document)
     status = _status(program, options, good, received)
     return status if delivered else status or 1
 
@@ -223,18 +232,39 @@ def _traced(program: Program, options: RunOptions) -> Optional[FlightRecorder]:
     return recorder
 
 
-def _say_end(program: Program, options: RunOptions, good: bool, missed: str) -> None:
-    """Why it has failed, or what was dropped and what deadlines were missed."""
+def _say_end(program: Program, options: RunOptions, good: bool, document: Dict[str, Any]) -> None:
+    """Why it has failed, or what was dropped or left out, and what deadlines were missed."""
     failure = program.run.failure
+    missed = ", ".join(missed_deadlines(document))
     if good and not options.quiet and program.control is None:
         for dropped in unfinished(program.apps):
             complain("warning: " + dropped)
     if not good and failure is not None:
         complain(str(failure), failure.details)
-    elif missed and options.fail_on_miss:
-        complain("deadlines were missed: %s" % missed)
-    elif missed and not options.quiet:
-        complain("warning: deadlines were missed: %s; --fail-on-miss makes it a failure" % missed)
+        return
+    above = ", ".join(above_wcet(document))
+    as_it_is = not options.twin and program.run.played is None
+    if above and as_it_is and not options.quiet:
+        complain("warning: firings took longer than the `wcet` that bounds rest on: %s" % above)
+    left = ", ".join(left_out(document))
+    if left:
+        _say_loss(options, "%s were left out by `on error`" % left, _lost_in_time(program))
+    if missed:
+        _say_loss(options, "deadlines were missed: %s" % missed, True)
+
+
+def _say_loss(options: RunOptions, lost: str, counts: bool) -> None:
+    """Say what frames have lost: `counts` tells whether --fail-on-miss makes it a failure."""
+    if counts and options.fail_on_miss:
+        complain(lost)
+    elif not options.quiet:
+        hint = "; --fail-on-miss makes it a failure" if counts else ""
+        complain("warning: %s%s" % (lost, hint))
+
+
+def _lost_in_time(program: Program) -> bool:
+    """Was a frame left out that had a deadline?"""
+    return any(app.skipped and app.has_deadlines for app in program.apps)
 
 
 def _flight(program: Program, asked: str) -> FlightRecorder:
@@ -327,7 +357,8 @@ def _status(program: Program, options: RunOptions, good: bool, received: Sequenc
         return 1
     if received:
         return 128 + received[0]
-    return 1 if options.fail_on_miss and any(app.late() for app in program.apps) else 0
+    late = any(app.late() for app in program.apps) or _lost_in_time(program)
+    return 1 if options.fail_on_miss and late else 0
 
 
 def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
@@ -340,9 +371,11 @@ def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
     return True
 
 
-def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure, int], None]:
-    """Who writes the report of a program that cannot do it: it has counted nothing, but the failure
-    is known."""
+def _report_in_place(
+    program: Program, path: Optional[str], counted: bool = True
+) -> Callable[[Failure, int], None]:
+    """Who writes the report of a program that cannot do it: the failure is known, and what was
+    `counted` if it was counted in this process."""
 
     def write(failure: Failure, status: int) -> None:
         if path is None:
@@ -353,7 +386,8 @@ def _report_in_place(program: Program, path: Optional[str]) -> Callable[[Failure
         except OSError as error:
             complain("cannot write %s: %s" % (path, error.strerror))
         else:
-            _write(output, report(program, status), indent=1)
+            document = report(program, status)
+            _write(output, document if counted else uncounted(document), indent=1)
 
     return write
 

@@ -46,8 +46,11 @@ class Task:
         outputs: Sequence[Port],
         live: bool = False,
         on_error: str = "stop",
+        wcet: Optional[int] = None,
     ) -> None:
         self.app, self.name, self.code = app, name, code
+        #: The worst case of a firing that the text declares.
+        self.wcet = wcet
         #: Whether a firing that raises stops everything ("stop"), or what it would have made is
         #: skipped ("skip"), after which the task may begin anew ("restart").
         self.on_error = on_error
@@ -365,13 +368,15 @@ class App:
         outputs: Sequence[Port] = (),
         live: bool = False,
         on_error: str = "stop",
+        wcet: Optional[int] = None,
     ) -> Task:
         """Add a task. `live`: a source whose firings wait for data from outside, and are released
         by it.
 
-        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well.
+        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well. `wcet` in
+        ns is declared in the text.
         """
-        task = Task(self, name, code, inputs, outputs, live, on_error)
+        task = Task(self, name, code, inputs, outputs, live, on_error, wcet)
         self.tasks.append(task)
         self._named[name] = task
         self.run.tasks.append(task)
@@ -618,12 +623,18 @@ class App:
         """
         if latencies:
             self._ended += len(latencies)
+            self._ended_at(end)
             self._finished(end, latencies)
             latencies.clear()
 
     def late(self) -> int:
         """Deadlines that were missed, of frames and of paths."""
         return self.misses + sum(path.misses for path in self.paths)
+
+    @property
+    def has_deadlines(self) -> bool:
+        """Are its frames to end, or firings of its paths, in a given time?"""
+        return self.deadline is not None or any(p.deadline is not None for p in self.paths)
 
     def without_results(self) -> str:
         """In words, if something of every frame was left out; else empty."""
@@ -656,6 +667,7 @@ class App:
                 self.run.tracer.frame(self, iteration, begin, time_ns)
             complete = iteration not in self._holes
             failures = self._holes.pop(iteration, ())
+            self._ended_at(time_ns)
             if complete:
                 self._finished(time_ns, (latency,))
             else:
@@ -663,11 +675,13 @@ class App:
         if not complete and self.told is not None:
             self.told(iteration, failures)
 
+    def _ended_at(self, time_ns: int) -> None:
+        self.first_end = self.first_end or time_ns
+        self.last_end = time_ns
+
     def _finished(self, time_ns: int, latencies: Sequence[int]) -> None:
         while self.awaited and self.awaited[0][0] < self._ended:
             self.awaited.popleft()[1].reached(time_ns)
-        self.first_end = self.first_end or time_ns
-        self.last_end = time_ns
         self.latencies.extend(latencies)
         self.total_latency += sum(latencies)
         self.longest_latency = max(self.longest_latency, *latencies)

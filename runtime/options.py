@@ -98,7 +98,11 @@ class RunOptions:
     full_speed: bool = _option("ignore periods: run as fast as data allows", default=False)
     strict: bool = _option("wait after each kernel on a GPU: failures name it", default=False)
     twin: bool = _option("let CPU threads play GPU, DLAs and NPUs", default=False, alone=True)
-    fail_on_miss: bool = _option("exit with status 1 if a deadline was missed", default=False)
+    fail_on_miss: bool = _option(
+        "exit with status 1 if a deadline was missed, or a frame of an app with deadlines was left"
+        " out after an error: it is late for ever",
+        default=False,
+    )
     settings: Sequence[str] = _option(
         "start with another value of a parameter; may be repeated (%s has several, with `;`"
         " between)" % SETTINGS,
@@ -118,7 +122,7 @@ class RunOptions:
     )
     flight_recorder: Optional[str] = _option(
         "keep the last seconds of a trace, and write them when a deadline is missed or the program"
-        " fails (to flight-recorder.json)",
+        " fails, but not when its process crashes (to flight-recorder.json)",
         "60s[:FILE]",
         parse=flight,
         alone=True,

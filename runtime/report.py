@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from fractions import Fraction
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .digits import decimals
+from .digits import decimals, plain
 from .failures import Failure
 from .graph import App, Path, Task
 from .memory import taken
 from .program import Program
 from .run import Run
 from .states import document, table_rows
+from .where import manifest_of, where
 
 #: Of the document: fields may be added, those that are there keep their meaning.
 VERSION = 1
-#: Where a build says what it is.
-MANIFEST = ".flowc-manifest.json"
 #: Bins of a histogram: as many as are narrower than people see, and few enough to be printed.
 BINS = 64
 
@@ -36,6 +33,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "status": status,
         "failure": _failure(run.failure),
         "build": build_of(run.home),
+        "where": where(run.home, run.started),
         "apps": {app.name: _app(app) for app in apps},
         "processors": _processors(run, seconds),
         "tasks": _tasks(program, apps, seconds),
@@ -53,6 +51,25 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
     if run.transport is not None:
         made["part"] = run.transport.document()
     return made
+
+
+#: The parts of a report that are counted while the program runs, and what is known of them before.
+_COUNTED = ("apps", "processors", "tasks", "channels", "dropped", "states")
+_KNOWN = ("deadline_ms", "capacity", "wcet_us", "period_us", "limit")
+
+
+def uncounted(document: Dict[str, Any]) -> Dict[str, Any]:
+    """The report of a program whose process has ended before it could tell what it had counted:
+    None in its place."""
+    return {key: _unknown(one) if key in _COUNTED else one for key, one in document.items()}
+
+
+def _unknown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: one if key in _KNOWN else _unknown(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_unknown(one) for one in value]
+    return value if isinstance(value, str) else None
 
 
 def _processors(run: Run, seconds: float) -> Dict[str, Dict[str, float]]:
@@ -103,6 +120,7 @@ def _task(task: Task, processors: str, seconds: float) -> Dict[str, Any]:
         "mean_us": mean,
         "std_us": deviation,
         "max_us": round(task.longest / 1e3, 3),
+        **({} if task.wcet is None else {"wcet_us": task.wcet / 1e3}),
         "share": round(task.busy / 1e9 / seconds, 6),
         "failed": task.failed,
         "skipped": task.skipped,
@@ -137,9 +155,8 @@ def _channels(program: Program) -> Dict[str, Dict[str, int]]:
 def build_of(home: str) -> Optional[str]:
     """The digest of the build in a directory; None where it is unknown."""
     try:
-        with open(os.path.join(home, MANIFEST)) as stream:
-            return str(json.load(stream)["identity"]["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(manifest_of(home)["identity"]["digest"])
+    except (KeyError, TypeError):
         return None
 
 
@@ -275,6 +292,25 @@ def missed_deadlines(document: Dict[str, Any]) -> List[str]:
     return found
 
 
+def left_out(document: Dict[str, Any]) -> List[str]:
+    """Each app with frames that were left out after errors, with how many of all."""
+    return [
+        "%d of %d frames of %s" % (app["skipped"], app["frames"], name)
+        for name, app in document["apps"].items()
+        if app["skipped"]
+    ]
+
+
+def above_wcet(document: Dict[str, Any]) -> List[str]:
+    """Each task with a firing that took longer than the `wcet` that the text declares."""
+    return [
+        "%s %s ms instead of %s ms" % (name, plain(task["max_us"] / 1e3), plain(wcet / 1e3))
+        for name, task in document["tasks"].items()
+        for wcet in (task.get("wcet_us"),)
+        if wcet is not None and (task["max_us"] or 0) > wcet
+    ]
+
+
 def pauses(waits: Iterable[Tuple[str, Optional[float], Optional[float]]]) -> List[str]:
     """Each live source that has waited for data for more than two of its periods, with how long; of
     sources with their longest waits and periods in us."""
@@ -327,13 +363,13 @@ def table(document: Dict[str, Any]) -> str:
     for name, a in document["apps"].items():
         latency = _figures(a["latency_ms"])
         apps.append([name, a["frames"], a["fps"], *latency, missed_of(a), a["overruns"]])
-    tasks = [["task", "processor", "firings", "mean us", "max us", "share"]]
+    tasks: Table = [["task", "processor", "firings", "mean us", "max us", "share"]]
     for name, t in document["tasks"].items():
-        share = decimals(100 * t["share"], 1) + " %"
+        share = _percent(t["share"])
         tasks.append([name, t["processor"], t["firings"], t["mean_us"], t["max_us"], share])
-    processors = [["processor", "busy"]]
+    processors: Table = [["processor", "busy"]]
     for name, p in document["processors"].items():
-        processors.append([name, decimals(100 * p["utilization"], 1) + " %"])
+        processors.append([name, _percent(p["utilization"])])
     tables = [columns(rows) for rows in (apps, *_others(document))]
     if "states" in document:
         for rows in table_rows(document):
@@ -348,6 +384,10 @@ def table(document: Dict[str, Any]) -> str:
     if missed_deadlines(document):
         below += pauses(waits_of(document["tasks"]))
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])
+
+
+def _percent(share: Optional[float]) -> Optional[str]:
+    return None if share is None else decimals(100 * share, 1) + " %"
 
 
 def _others(document: Dict[str, Any]) -> List[Table]:

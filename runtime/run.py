@@ -41,7 +41,8 @@ class Run:
         self.transport: Optional[Transport] = None
         #: Where the code of some task runs that does not run on CPUs (`device.Device`).
         self.device: Any = None
-        # How it was started.
+        # How and when it was started.
+        self.started = time.perf_counter_ns()
         self.full_speed = False
         self.strict = False
         #: Does it what a recording has? Then it waits for data alone.

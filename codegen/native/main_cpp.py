@@ -314,12 +314,13 @@ class MainText:
                 yield f'{{{name}, "{port.dtype}", {{{shape}}}, {{{rates}}}}}'
 
     def _manner(self, task: DeployedTask) -> str:
-        """Whether it is live, what becomes of its errors, and its replicas, as far as this has to
-        be said."""
+        """Whether it is live, what becomes of its errors, its replicas, and its declared `wcet` in
+        ns, as far as this has to be said."""
         replicas = self._layout.places[task.name].replicas
         live = str(task.live).lower()
-        words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas)]
-        plain = ["false", "flow::OnError::STOP", "1"]
+        wcet = "-1" if task.wcet_ns is None else str(task.wcet_ns)
+        words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas), wcet]
+        plain = ["false", "flow::OnError::STOP", "1", "-1"]
         while words and words[-1] == plain[len(words) - 1]:
             words.pop()
         return "".join(f", {word}" for word in words)

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from ...codegen.native.engines import ONNXRUNTIME, OPENVINO
 from ...codegen.write import listed
 from ...model.files import read_bytes
 from ...model.json_reader import parse_object
@@ -36,6 +37,30 @@ PROGRAM = "program"
 DEPLOYMENT = "deployment.json"
 #: Folders beside a main program that hold a copy of flowc's runtime, in Python and in C++.
 OF_FLOWC = ("runtime", "native")
+#: The source of a program in C++, and what it may be linked with, by the packages that have it.
+MAIN = "main.cpp"
+LIBRARIES = {"onnxruntime": ONNXRUNTIME, "openvino": OPENVINO}
+#: Identifiers of SPDX by the words of a name, without those that say that it is a license.
+SPDX = {
+    frozenset(words.split()): identifier
+    for words, identifier in (
+        ("mit", "MIT"),
+        ("apache 2.0", "Apache-2.0"),
+        ("apache 2", "Apache-2.0"),
+        ("bsd 3 clause", "BSD-3-Clause"),
+        ("bsd new", "BSD-3-Clause"),
+        ("bsd modified", "BSD-3-Clause"),
+        ("bsd 2 clause", "BSD-2-Clause"),
+        ("bsd simplified", "BSD-2-Clause"),
+        ("isc", "ISC"),
+        ("isc iscl", "ISC"),
+        ("mpl 2.0", "MPL-2.0"),
+        ("mozilla public 2.0 mpl", "MPL-2.0"),
+        ("zlib", "Zlib"),
+        ("0bsd", "0BSD"),
+    )
+}
+OF_ANY_LICENSE = {"the", "license", "licence", "version", "osi", "approved"}
 #: Files of a package with the text of a license, and the most bytes of one that are quoted.
 LICENSE_FILE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
 MOST_TEXT = 1 << 18
@@ -49,8 +74,9 @@ def bill_of_materials(directory: Path, digest: str) -> str:
     """
     names = listed(directory)
     roots = {PurePath(name).parent for name in names if PurePath(name).name == DEPLOYMENT}
-    needed = list(_requirements(directory, names))
-    packages = _packages(needed)
+    linked = _linked(names)
+    needed = list(_requirements(directory, names)) if linked is None else linked
+    packages = _packages(needed, in_turn=linked is None)
     of_flowc = [name for name in names if _is_of_flowc(name, roots)]
     components = [
         *packages.values(),
@@ -131,6 +157,19 @@ def _runtime(files: list[Part]) -> Part:
 
 
 # -- packages --------------------------------------------------------------------------------------
+def _linked(names: Iterable[str]) -> list[Requirement] | None:
+    """What a program in C++ is linked with: the packages whose libraries lie in the build. None for
+    other programs."""
+    found = set(names)
+    if MAIN not in found:
+        return None
+    return [Requirement(n) for n, library in LIBRARIES.items() if _holds(found, library)]
+
+
+def _holds(names: Iterable[str], library: str) -> bool:
+    return any(name == library or name.startswith(f"{library}/") for name in names)
+
+
 def _requirements(directory: Path, names: Iterable[str]) -> Iterator[Requirement]:
     """What the program needs directly, by the requirements of the build and its parts."""
     for name in names:
@@ -141,8 +180,8 @@ def _requirements(directory: Path, names: Iterable[str]) -> Iterator[Requirement
                     yield Requirement(words)
 
 
-def _packages(needed: Iterable[Requirement]) -> dict[str, Part]:
-    """These packages and those that they need in turn, by name, the former first."""
+def _packages(needed: Iterable[Requirement], *, in_turn: bool) -> dict[str, Part]:
+    """These packages by name, and behind them those that they need `in_turn`, if these count."""
     own: dict[str, list[str]] = {}
     for requirement in needed:
         stated = own.setdefault(canonicalize_name(requirement.name), [])
@@ -155,7 +194,7 @@ def _packages(needed: Iterable[Requirement]) -> dict[str, Part]:
         name = todo.pop()
         if name not in found:
             found[name] = _package(name)
-            todo += _needed_by(name)
+            todo += _needed_by(name) if in_turn else []
     for name, stated in own.items():
         found[name]["properties"] = [{"name": "flowc:requirement", "value": w} for w in stated]
     return {name: found[name] for name in sorted(found, key=lambda name: (name not in own, name))}
@@ -217,11 +256,18 @@ def _stated(package: metadata.Distribution) -> Part | None:
         return {"expression": expression}
     for words in about.get_all("License") or ():
         if words and "\n" not in words and len(words) < 80:
-            return {"license": {"name": words}}
+            return _named(words)
     for classifier in about.get_all("Classifier") or ():
         if classifier.startswith("License :: "):
-            return {"license": {"name": classifier.rpartition(" :: ")[2]}}
+            return _named(classifier.rpartition(" :: ")[2])
     return None
+
+
+def _named(name: str) -> Part:
+    """A license by its identifier of SPDX, if the name leaves no doubt about it."""
+    words = frozenset(re.findall(r"[a-z0-9.]+", name.lower())) - OF_ANY_LICENSE
+    known = SPDX.get(words)
+    return {"license": {"name": name} if known is None else {"id": known}}
 
 
 def _texts(package: metadata.Distribution) -> Iterator[Part]:
@@ -251,6 +297,6 @@ def _dependencies(
     indirect = {part["bom-ref"] for part in packages.values()} - direct
     tree = [{"ref": PROGRAM, "dependsOn": [r for r in everything if r not in indirect]}]
     for name, part in packages.items():
-        below = [packages[other]["bom-ref"] for other in _needed_by(name)]
+        below = [packages[n]["bom-ref"] for n in _needed_by(name) if n in packages]
         tree.append({"ref": part["bom-ref"], "dependsOn": sorted(below)})
     return tree

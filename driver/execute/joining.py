@@ -68,6 +68,7 @@ def _part(report: Document) -> Document:
         "status": report["status"],
         "failure": report["failure"],
         "memory": report["memory"],
+        "where": report["where"],
         "clocks": part.get("clocks", {}),
         "refused": part.get("refused", 0),
     }
@@ -97,7 +98,10 @@ def _cause(reports: Mapping[str, Document]) -> Document | None:
 
 
 def _app(name: str, parts: list[tuple[Document, Document]]) -> Document:
-    """An app of which several machines run a part."""
+    """An app of which several machines run a part. What one of them could not tell is unknown."""
+    lost = next((app for app, _ in parts if app["frames"] is None), None)
+    if lost is not None:
+        return lost
     apps = [app for app, _ in parts]
     ended = [app for app, report in parts if name not in report.get("part", {}).get("passed", ())]
     ended = ended or apps

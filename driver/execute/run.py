@@ -42,8 +42,9 @@ class FinishedRun(NotebookResult):
     `disagreed` is the harness's message if a twin did not give the results of the reference: the
     program was not run then. For a run on `host`, `slower` are tasks that took much longer than in
     the profile, and `bounded` the longest latencies beside the bounds of the stored mapping, if the
-    program ran at its own pace. On several machines `parts` is the joined report, and `recorded`
-    what parts have recorded.
+    program ran at its own pace; `unbounded` is the platform that they are for, if this machine
+    stood in for it. On several machines `parts` is the joined report, and `recorded` what parts
+    have recorded.
     """
 
     built: Built
@@ -52,6 +53,7 @@ class FinishedRun(NotebookResult):
     disagreed: str = ""
     slower: tuple[Slower, ...] = ()
     bounded: tuple[Bounded, ...] = ()
+    unbounded: str = ""
     parts: dict[str, Any] | None = None
     recorded: Recorded | None = None
 
@@ -197,8 +199,26 @@ def _run_alone(
     report = _new_report(before, written)
     if options.replay is not None:  # its times are not those of the recording
         return FinishedRun(built, status, report if document else None)
-    slow, bounds = _compared(loaded, built, report, host, paced=not options.full_speed)
-    return FinishedRun(built, status, report if document else None, slower=slow, bounded=bounds)
+    paced = not options.full_speed
+    slow, bounds = _compared(loaded, built, report, host, paced=paced)
+    return FinishedRun(
+        built,
+        status,
+        report if document else None,
+        slower=slow,
+        bounded=bounds,
+        unbounded=built.mapping.platform if paced and _bounds_another(built, host) else "",
+    )
+
+
+def _bounds_another(built: Built, host: Host) -> bool:
+    """Does the mapping bound latencies of a platform that this machine stands in for?"""
+    if host is not HERE or built.mapping.platform == HERE.name:
+        return False
+    return any(
+        group.response_ns is not None or any(p.latency_ns is not None for p in group.paths)
+        for group in built.mapping.groups
+    )
 
 
 def _outputs(options: RunOptions) -> dict[str, Path | None]:

@@ -337,7 +337,7 @@ def _entry(
         name,
         digest,
         host_hash,
-        seen.firings,
+        seen.firings or 0,
         mean,
         std,
         most,

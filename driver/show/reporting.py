@@ -59,11 +59,13 @@ class RunFiles:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run of so many frames that is still to be made; the two callbacks are those of `run`."""
+    """A run of so many frames, or of that many `seconds`, that is still to be made (None: until its
+    streams end); the two callbacks are those of `run`."""
 
-    frames: int
+    frames: int | None
     on_measure: Callable[[str], None] | None = None
     report: Report | None = None
+    seconds: float | None = None
 
 
 NO_RUN = ReportedRun()
@@ -85,6 +87,7 @@ def report(
             path,
             platform=platform,
             frames=run.frames,
+            seconds=run.seconds,
             on_measure=run.on_measure,
             report=run.report,
         )

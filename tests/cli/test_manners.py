@@ -20,8 +20,10 @@ from flowc.cli.run import _print_comparison
 from flowc.driver.build.build import Built
 from flowc.driver.execute import run as running
 from flowc.driver.execute.post_run_report import Bounded, Slower, bounded, slower
+from flowc.driver.text.check import check
+from flowc.driver.text.store import save_mapping
 from flowc.model.catalogue import CODES
-from flowc.model.mapping import GroupBound, Mapping, PathBound
+from flowc.model.mapping import GroupBound, Mapping, PathBound, Placement
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.report.measured import Latency, MeasuredRun, RanApp, RanTask
 from hypothesis import example, given
@@ -309,6 +311,15 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     assert "flowc: this machine stands in for `two`" in stderr
     assert "profile" not in said("run", "app.flow", "--quiet")[1]
     assert os.path.isdir("other")
+    assert "bounds" not in stdout
+    valid = check(flow, platform="two").require()
+    places = tuple(Placement(name, (valid.platform.processors[0],)) for name in tasks)
+    group = GroupBound("A", 9_000_000, None, True, False)
+    save_mapping(valid, Mapping("two", places, groups=(group,)))
+    words = ("run", "app.flow", "--platform", "two", "-o", "other")
+    told = "no bounds beside these latencies: they are of `two`, and the times are this machine's"
+    assert told in said(*words)[1]
+    assert told not in said(*words, "--full-speed")[1] + said(*words, "--quiet")[1]
 
 
 # -- from cold -------------------------------------------------------------------------------------

@@ -468,6 +468,31 @@ def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> N
     assert fault.code == "F306" and fault.span is not None and fault.span.line == 2
 
 
+@pytest.mark.parametrize("suffix", ["c", "cpp"])
+def test_a_function_with_a_name_of_a_library_is_to_be_renamed(
+    write: Write, tmp_path: Path, suffix: str
+) -> None:
+    code = (
+        "#include <unistd.h>\n"
+        "int c(void *s, int32_t *x, const void *p) { return 0; }\n"
+        "int alarm(void *s, const int32_t *x, const void *p) { return 0; }\n"
+    )
+    flow = write(
+        f'task A {{ in x: int32   c "a.{suffix}:alarm" }}\n'
+        f'task C {{ out x: int32   c "a.{suffix}:c" }}\n'
+        "app P { a: A   c: C   c -> a }\n",
+        **{f"a_{suffix}": code},
+    )
+    with pytest.raises(Errors) as raised:
+        flowc.build(flow, tmp_path / "out", measure=False)
+    (fault,) = raised.value.diagnostics
+    assert fault.code == "F306" and fault.span is not None and fault.span.line == 1
+    assert re.fullmatch(
+        r"`alarm` is a function of /\S+/unistd.h, too: give that of the task another name",
+        fault.help,
+    )
+
+
 def test_a_function_in_cpp_with_other_parameters_is_another_one(
     write: Write, tmp_path: Path
 ) -> None:

@@ -16,7 +16,8 @@ def part(**more: Any) -> dict[str, Any]:
         "tasks": {},
         "dropped": {},
     }
-    return {"status": 0, "failure": None, "memory": {"bands": {}}, **tables, **more}
+    memory = {"bands": {}}
+    return {"status": 0, "failure": None, "where": {}, "memory": memory, **tables, **more}
 
 
 def test_apps_without_a_period_stay_in_the_joined_report() -> None:

@@ -317,6 +317,15 @@ def test_a_report_can_run_the_program_first(
         and found.document.apps[0].frames == 2
         and found.document.measured is not None
     )
+    for words in (["--run", "20000", "--seconds", "0.2"], ["--seconds", "0.2"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "flowc", "report", str(flow), *words, "--json"],
+            capture_output=True,
+            text=True,
+            timeout=HANGS,
+        )
+        assert done.returncode == 0, done.stderr
+        assert 0 < json.loads(done.stdout)["apps"][0]["frames"] < 20_000
     (tmp_path / "copy" / "t.py").write_text(CODE + "\ndef show(n): raise ValueError('no screen')\n")
     store_profile(flow, TIMES)
     found = report(flow, run=NewRun(2))

@@ -19,6 +19,7 @@ from builds import ROOT, Write, build
 from native_compiler import in_a_hurry
 
 DIGITS = ROOT / "examples" / "digits" / "digits.flow"
+SPOTTER = ROOT / "examples" / "spotter" / "native.flow"
 IN_C = """
 task Make { out x: int32  c "t.c:make"  wcet 1 us }
 task Take { in x: int32   c "t.c:take"  wcet 1 us }
@@ -160,7 +161,54 @@ def test_every_kind_of_program(
     needed = {"dora": {"numpy", "dora-rs"}, "machines": {"numpy", "pyzmq"}}
     wanted = needed.get("machines" if text is RIG else target, {"numpy"})
     packages = {p["name"] for p in document["components"] if "purl" in p and "properties" in p}
-    assert packages == wanted
+    assert packages == (set() if target == "native" else wanted)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("MIT License", {"id": "MIT"}),
+        ("MIT", {"id": "MIT"}),
+        ("Apache 2.0", {"id": "Apache-2.0"}),
+        ("Apache License, Version 2.0", {"id": "Apache-2.0"}),
+        ("3-Clause BSD License", {"id": "BSD-3-Clause"}),
+        ("BSD-3-Clause", {"id": "BSD-3-Clause"}),
+        ("The 2-Clause BSD License", {"id": "BSD-2-Clause"}),
+        ("Mozilla Public License 2.0 (MPL 2.0)", {"id": "MPL-2.0"}),
+        ("BSD License", {"name": "BSD License"}),  # which of them?
+        ("MIT or Apache 2.0", {"name": "MIT or Apache 2.0"}),
+    ],
+)
+def test_licenses_have_identifiers_where_these_are_known(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: dict[str, str]
+) -> None:
+    package = tmp_path / "site" / "stranger-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text(f"Name: stranger\nVersion: 1.0\nLicense: {words}\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "deployment.json").write_text('{"name": "a", "source": "a.flow", "platform": "host"}')
+    (out / "requirements.txt").write_text("stranger\n")
+    manifest = {"version": 1, "files": ["deployment.json", "requirements.txt"]}
+    (out / ".flowc-manifest.json").write_text(json.dumps(manifest))
+    listed = components(json.loads(bill_of_materials(out, "0" * 64)))
+    assert listed["stranger"]["licenses"] == [{"license": found}]
+
+
+def test_a_native_program_has_the_libraries_that_it_is_linked_with(
+    tmp_path: Path, shared: Path
+) -> None:
+    out, bill = tmp_path / "out", tmp_path / "bill.json"
+    with in_a_hurry(shared):
+        done = call(SPOTTER, "-o", out, "--target", "native", "--sbom", bill)
+    assert done.exit_code == 0, done.output
+    document = valid(bill)
+    packages = [part for part in document["components"] if "purl" in part]
+    assert [part["name"] for part in packages] == ["onnxruntime"]
+    assert packages[0]["version"] == metadata.version("onnxruntime")
+    assert packages[0]["licenses"] == [{"license": {"id": "MIT"}}]
+    assert packages[0]["bom-ref"] in document["dependencies"][0]["dependsOn"]
 
 
 def test_a_package_that_is_not_installed_has_no_version(write: Write, tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def test_a_run_that_ends_has_no_failure(write: Write, tmp_path: Path) -> None:
             "A.k",
             1,
             "its process was ended by SIGSEGV (Segmentation fault)",
-            0,
+            None,
         ),
-        ("", "if (*n == 1) _exit(0);", "A.k", 1, "its process exited with status 0", 0),
+        ("", "if (*n == 1) _exit(0);", "A.k", 1, "its process exited with status 0", None),
     ],
 )
 def test_a_failure_is_in_the_report(
@@ -76,7 +76,7 @@ def test_a_failure_is_in_the_report(
     task: str,
     firing: int,
     reason: str,
-    frames: int,
+    frames: int | None,
     write: Write,
     tmp_path: Path,
 ) -> None:

@@ -241,6 +241,8 @@ struct App {
         first_start = first_start < 0 ? time : std::min(first_start, time);
         return true;
     }
+    // Are its frames to end, or firings of its paths, in a given time?
+    bool has_deadlines() const;
     int64_t frames_begun()
     {
         const Locked here(lock);
@@ -269,15 +271,15 @@ struct App {
             return -1;
         const ns begin = std::min(frame.begin, time);
         frames++;
+        first_end = first_end ? first_end : time;
+        last_end = time;
         if (!frame.whole) {
             skipped++;
             return begin;
         }
         latencies.add(time - begin);
-        first_end = first_end ? first_end : time;
         while (first_awaited < awaited.size() && awaited[first_awaited].frame < frames)
             awaited[first_awaited++].ended = time;
-        last_end = time;
         return begin;
     }
     // The stream ends before that iteration.
@@ -381,6 +383,7 @@ struct Task {
     const OnError on_error;
 
     const int64_t replicas;
+    const ns wcet;  // of a firing, as the text declares it; -1: it does not
     int64_t before = 0;  // firings before its app has begun anew
     const std::unique_ptr<Done[]> of_replica;
     std::atomic<int64_t> failed{0};               // firings
@@ -392,10 +395,11 @@ struct Task {
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
          bool source, bool live = false, OnError on_error = OnError::STOP,
-         int64_t replicas = 1)
+         int64_t replicas = 1, ns wcet = -1)
         : app(app), name(name), processor(processor), code(code),
           number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source),
-          live(live), on_error(on_error), replicas(replicas), of_replica(new Done[replicas])
+          live(live), on_error(on_error), replicas(replicas), wcet(wcet),
+          of_replica(new Done[replicas])
     {
         app.tasks.push_back(this);
         all.push_back(this);
@@ -557,6 +561,13 @@ inline bool App::is_released() const
 {
     return std::any_of(tasks.begin(), tasks.end(),
                        [](const Task *task) { return task->source && !task->live; });
+}
+
+inline bool App::has_deadlines() const
+{
+    return latencies.deadline >= 0 ||
+           std::any_of(paths.begin(), paths.end(),
+                       [](const Path *path) { return path->latencies.deadline >= 0; });
 }
 
 inline void App::add(const App &other)

@@ -497,7 +497,23 @@ class Execution
             return 1;
         if (interrupts.first)
             return 128 + interrupts.first;
-        return options.fail_on_miss && !missed_deadlines().empty() ? 1 : 0;
+        return options.fail_on_miss && (!missed_deadlines().empty() || lost_in_time()) ? 1 : 0;
+    }
+    // Was a frame left out that had a deadline?
+    static bool lost_in_time()
+    {
+        return std::any_of(App::all.begin(), App::all.end(), [](const App *app) {
+            return app->skipped && app->has_deadlines();
+        });
+    }
+    // Say what frames have lost: does --fail-on-miss make it a failure?
+    void say_loss(const std::string &lost, bool counts) const
+    {
+        if (counts && options.fail_on_miss)
+            Run::complain(lost);
+        else if (!options.quiet)
+            Run::complain("warning: " + lost +
+                          (counts ? "; --fail-on-miss makes it a failure" : ""));
     }
 
 public:
@@ -557,14 +573,16 @@ private:
                 delivered = false;
             }
         }
-        const std::string missed = missed_deadlines();
+        const std::string missed = missed_deadlines(), left = left_out(), above = above_wcet();
+        if (!run.failed && !above.empty() && !options.quiet && options.clocks != "emulate")
+            Run::complain("warning: firings took longer than the `wcet` that bounds rest on: " +
+                          above);
         if (run.failed)
             Run::complain(run.failure.text());
-        else if (!missed.empty() && options.fail_on_miss)
-            Run::complain("deadlines were missed: " + missed);
-        else if (!missed.empty() && !options.quiet)
-            Run::complain("warning: deadlines were missed: " + missed +
-                          "; --fail-on-miss makes it a failure");
+        else if (!left.empty())
+            say_loss(left + " were left out by `on error`", lost_in_time());
+        if (!run.failed && !missed.empty())
+            say_loss("deadlines were missed: " + missed, true);
         const int found = status();
         return delivered || found ? found : 1;
     }
@@ -684,6 +702,7 @@ int main(const About &about, int count, char **words)
         if (options.report.empty())
             return;
         run.fail(why);
+        run.uncounted = true;
         if (run.control)
             Control::total();
         const std::string reason = output.open(options.report);

@@ -11,6 +11,7 @@
 #include "own_image.hpp"
 #include "run.hpp"
 #include "states_report.hpp"
+#include "where.hpp"
 
 namespace flow
 {
@@ -45,17 +46,20 @@ inline std::string read_file(const std::string &path)
     return text;
 }
 
-// The digest of the build; null where it is unknown.
-inline std::string build_of()
+// What the build says of itself under a name; null where it is unknown.
+inline std::string manifest_of(const char *name)
 {
     const std::string manifest = read_file(home() + "/.flowc-manifest.json"),
-                      key = "\"digest\": \"";
+                      key = "\"" + std::string(name) + "\": \"";
     const size_t at = manifest.find(key);
     if (at == std::string::npos)
         return "null";
     const size_t begin = at + key.size();
     return json(manifest.substr(begin, manifest.find('"', begin) - begin));
 }
+
+// The digest of the build.
+inline std::string build_of() { return manifest_of("digest"); }
 
 // Bytes of a line of /proc/self/NAME; -1 where it is unknown.
 inline int64_t memory_of(const char *file, const char *field)
@@ -172,19 +176,19 @@ inline std::string app_json(const App &app)
         paths += std::string(paths.empty() ? "" : ", ") + "{\"kind\": " + json(path->kind) +
                  ", \"source\": " + json(path->source.name) +
                  ", \"task\": " + json(path->sink.name) +
-                 ", \"firings\": " + std::to_string(path->latencies.count) +
+                 ", \"firings\": " + counted(std::to_string(path->latencies.count)) +
                  ", \"deadline_ms\": " + or_null(deadline_ms(path->latencies)) +
-                 ", \"deadline_misses\": " + std::to_string(path->latencies.misses) +
+                 ", \"deadline_misses\": " + counted(std::to_string(path->latencies.misses)) +
                  ", \"latency_ms\": " + latency_json(path->latencies) +
                  ", \"histogram\": " + histogram(path->latencies) + "}";
-    return "{\"frames\": " + std::to_string(app.total()) +
-           ", \"skipped\": " + std::to_string(app.skipped) +
-           ", \"seconds\": " + number(seconds_of(app), 4) +
+    return "{\"frames\": " + counted(std::to_string(app.total())) +
+           ", \"skipped\": " + counted(std::to_string(app.skipped)) +
+           ", \"seconds\": " + counted(number(seconds_of(app), 4)) +
            ", \"fps\": " + or_null(rate_of(app)) +
            ", \"deadline_ms\": " + or_null(deadline_ms(app.latencies)) +
-           ", \"deadline_misses\": " + std::to_string(app.latencies.misses) +
-           ", \"overruns\": " + std::to_string(app.overruns.load()) +
-           ", \"not_begun\": " + std::to_string(app.not_begun) +
+           ", \"deadline_misses\": " + counted(std::to_string(app.latencies.misses)) +
+           ", \"overruns\": " + counted(std::to_string(app.overruns.load())) +
+           ", \"not_begun\": " + counted(std::to_string(app.not_begun)) +
            ", \"latency_ms\": " + latency_json(app.latencies) +
            ", \"histogram\": " + histogram(app.latencies) + ", \"paths\": [" + paths + "]}";
 }
@@ -215,11 +219,13 @@ inline std::string task_json(const Task &task, double seconds)
         deviation = number(std::sqrt(variance) / 1e3);
     }
     return "{\"processor\": " + json(task.processor) +
-           ", \"firings\": " + std::to_string(done.fired) + ", \"mean_us\": " + mean +
-           ", \"std_us\": " + deviation + ", \"max_us\": " + number(double(done.longest) / 1e3) +
-           ", \"share\": " + number(double(done.busy) / 1e9 / seconds, 6) +
-           ", \"failed\": " + std::to_string(task.failed) +
-           ", \"skipped\": " + std::to_string(done.skipped) +
+           ", \"firings\": " + counted(std::to_string(done.fired)) + ", \"mean_us\": " + mean +
+           ", \"std_us\": " + deviation +
+           ", \"max_us\": " + counted(number(double(done.longest) / 1e3)) +
+           (task.wcet < 0 ? "" : ", \"wcet_us\": " + us_or_null(task.wcet)) +
+           ", \"share\": " + counted(number(double(done.busy) / 1e9 / seconds, 6)) +
+           ", \"failed\": " + counted(std::to_string(task.failed)) +
+           ", \"skipped\": " + counted(std::to_string(done.skipped)) +
            (engine.empty() ? "" : ", \"engine\": " + json(engine)) +
            (task.live ? ", \"wait\": {\"max_us\": " + us_or_null(task.longest_wait) +
                             ", \"period_us\": " + us_or_null(step_of(task)) + "}"
@@ -353,24 +359,25 @@ inline std::string report(const About &about, int status)
     for (const App *app : App::all)
         apps.add(app->name, app_json(*app));
     for (const char *lane : about.processors)
-        processors.add(lane, "{\"utilization\": " + number(utilization(lane), 6) + "}");
+        processors.add(lane, "{\"utilization\": " + counted(number(utilization(lane), 6)) + "}");
     for (const Task *task : Task::all)
         tasks.add(task->name, task_json(*task, seconds));
     for (const auto &[name, capacity, most] : filled(about))
         channels.add(name, "{\"capacity\": " + std::to_string(capacity) +
-                               ", \"most\": " + std::to_string(most) + "}");
+                               ", \"most\": " + counted(std::to_string(most)) + "}");
     for (const Dropped &place : droppers())
-        dropped.add(place.name, "{\"written\": " + std::to_string(place.box->written) +
-                                    ", \"dropped\": " + std::to_string(place.box->dropped) + "}");
+        dropped.add(place.name, "{\"written\": " + counted(std::to_string(place.box->written)) +
+                                    ", \"dropped\": " +
+                                    counted(std::to_string(place.box->dropped)) + "}");
     Members planned;
     for (const auto &[name, size] : about.planned)
         planned.add(name, std::to_string(size));
     planned.add("total", std::to_string(total(about)));
     const int64_t resident = memory_of("status", "VmRSS");
     memory.add("planned", about.planned.empty() ? "null" : planned.object());
-    memory.add("process", bytes_or_null(std::max(memory_of("status", "VmHWM"), resident)));
-    memory.add("resident", bytes_or_null(resident));
-    memory.add("proportional", bytes_or_null(memory_of("smaps_rollup", "Pss")));
+    memory.add("process", counted(bytes_or_null(std::max(memory_of("status", "VmHWM"), resident))));
+    memory.add("resident", counted(bytes_or_null(resident)));
+    memory.add("proportional", counted(bytes_or_null(memory_of("smaps_rollup", "Pss"))));
     memory.add("before_networks", "null");
     memory.add("arenas", "null");
     memory.add("bands", "{}");
@@ -378,6 +385,7 @@ inline std::string report(const About &about, int status)
     whole.add("status", std::to_string(status));
     whole.add("failure", failure_json());
     whole.add("build", build_of());
+    whole.add("where", where_json(read_file("/proc/cpuinfo"), manifest_of("flowc"), run.started));
     whole.add("apps", apps.object());
     whole.add("processors", processors.object());
     whole.add("tasks", tasks.object());
@@ -443,6 +451,29 @@ inline std::string missed_deadlines()
         for (const Path *path : app->paths)
             add(ends_of(*path), path->latencies);
     }
+    return found;
+}
+
+// Each app with frames that were left out after errors, with how many of all.
+inline std::string left_out()
+{
+    std::string found;
+    for (const App *app : App::all)
+        if (app->skipped)
+            found += (found.empty() ? "" : ", ") + std::to_string(app->skipped) + " of " +
+                     std::to_string(app->total()) + " frames of " + app->name;
+    return found;
+}
+
+// Each task with a firing that took longer than the `wcet` that the text declares.
+inline std::string above_wcet()
+{
+    std::string found;
+    for (const Task *task : Task::all)
+        if (const ns longest = task->done().longest; task->wcet >= 0 && longest > task->wcet)
+            found += (found.empty() ? "" : ", ") + std::string(task->name) + " " +
+                     plain(double(longest) / 1e6) + " ms instead of " +
+                     plain(double(task->wcet) / 1e6) + " ms";
     return found;
 }
 

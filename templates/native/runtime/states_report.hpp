@@ -7,6 +7,9 @@
 namespace flow
 {
 
+// What was counted; null where the process that counted it is gone.
+inline std::string counted(const std::string &number) { return run.uncounted ? "null" : number; }
+
 inline std::string in_ms(ns time) { return format("%.3f", double(time) / 1e6); }
 
 inline bool takes_power(const Control &control)
@@ -44,8 +47,8 @@ inline std::string states_json(const Control &control)
     for (const State *state : control.scenario.states) {
         const std::string joules = joules_of(*state, "%.6f");
         text += (text.empty() ? "\n    " : ",\n    ") + json(state->name) +
-                format(": {\"seconds\": %.6f, \"entered\": %lld, \"joules\": ",
-                       double(state->spent) / 1e9, static_cast<long long>(state->entered)) +
+                ": {\"seconds\": " + counted(format("%.6f", double(state->spent) / 1e9)) +
+                ", \"entered\": " + counted(std::to_string(state->entered)) + ", \"joules\": " +
                 (joules.empty() ? "null" : joules) + "}";
     }
     return "{" + text + "}";

@@ -103,8 +103,10 @@ struct Lane;
 struct Run {
     bool full_speed = false, real_time = false, reserve = false;
     bool strict = false;  // a GPU is waited for after each kernel
+    const time_t started = time(nullptr);
     ns begin = 0;
     double seconds = 0;
+    bool uncounted = false;  // this process only knows that it has failed
     Cells *cells = nullptr;
     Control *control = nullptr;  // of a program with states
     std::vector<Worker *> workers;
