@@ -45,7 +45,8 @@ def joint_table(joint: Joint) -> str:
     if joint.problem.background:
         tables.append(_background(joint))
     if holding:
-        tables.append(f"the interpreter is not bounded, and {_some(holding)} may hold it")
+        holders = _some(holding)
+        tables.append(f"no bound includes waits for the interpreter, which {holders} may hold")
     if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"

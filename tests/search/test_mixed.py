@@ -104,7 +104,7 @@ def test_python_in_the_background_may_hold_the_interpreter(write: Write) -> None
     command = ["map", str(path), "--platform", "board", "--no-measure", "--budget", "2s"]
     ran = CliRunner().invoke(app, [*command, "--explain"])
     assert "schedulable if the interpreter is free" in ran.output
-    assert "the interpreter is not bounded, and Fast.tick, Fast.act, Slow.tick" in ran.output
+    assert "which Fast.tick, Fast.act, Slow.tick" in ran.output
     assert "the Python of `Fast.tick`, " in ran.output and "`Back.log` may keep" in ran.output
     document = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert all(group["interpreter"] for group in document["groups"].values())
