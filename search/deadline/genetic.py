@@ -94,8 +94,9 @@ class BestSoFar:
         self._add((float(found.maximum), float(tightest), assignment))
 
     def settle(self, problem: JointProblem, budget: Budget) -> None:
-        """Where everything is late, take the least late of all that was seen."""
-        if self.feasible:
+        """Where everything is late, take the least late of all that was seen, unless somebody waits
+        for an end."""
+        if self.feasible or self.interrupted:
             return
         violations = {assignment: value - 2 for assignment, value in self.seen.items()}
         answer = least_late(problem, violations, budget)

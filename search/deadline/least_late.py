@@ -21,7 +21,7 @@ from .verdict import MappingVerdict, verdict
 
 #: Of the budget of a search, what the answer may take in addition where everything is late.
 SHARE = 0.15
-#: What counts for a deadline without a bound, or an engine too many: more than any lateness.
+#: What a search counts for a deadline without a bound, or an engine too many.
 HOPELESS = 10.0
 
 
@@ -33,9 +33,9 @@ def violation(problem: JointProblem, assignment: Assignment, found: MappingVerdi
     rate say how far it is from being met; where there is none either, a group counts HOPELESS.
     """
     if found.maximum > 1 or not found.late:
-        return _lateness(problem, found, found.worst)
+        return _weighed(problem, found, found.worst)
     at_half = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
-    return 0.01 * len(found.late) + _lateness(problem, found, at_half)
+    return 0.01 * len(found.late) + _weighed(problem, found, at_half)
 
 
 def least_late(
@@ -44,12 +44,13 @@ def least_late(
     """The least late of these assignments by their bounds at the text's own rates; None where there
     is none with a verdict.
 
-    Those with the least violation come first, as many as SHARE of the `budget` is enough for. What
-    is later than the least late so far is not followed to its end.
+    One with a bound for every deadline is less late than any without. Those with the least
+    violation come first, as many as SHARE of the `budget` is enough for, or until Ctrl-C. What is
+    later than the least late so far is not followed to its end.
     """
     looks = 0
     spending = budget.part(SHARE).begin(lambda: looks)
-    least = float("inf")
+    least = (len(problem.groups) + 1, 0.0)
     answer: Assignment | None = None
     patience: Fraction | None = None
     for assignment in sorted(violations, key=lambda a: violations[a]):
@@ -60,20 +61,30 @@ def least_late(
             found = verdict(problem, assignment, patience=patience)
         except Refused:
             continue
+        except KeyboardInterrupt:
+            break
         late = _lateness(problem, found, found.worst)
         if late < least:
-            least, answer, patience = late, assignment, 1 + Fraction(late)
+            least, answer = late, assignment
+            patience = None if late[0] else 1 + Fraction(late[1])
     return None if answer is None else (answer, verdict(problem, answer))
 
 
-def _lateness(problem: JointProblem, found: MappingVerdict, worst: WorstCases) -> float:
-    """The sum of the shares by which these bounds exceed deadlines: of each group, the largest."""
-    total = HOPELESS * len(found.beyond_board)
+def _weighed(problem: JointProblem, found: MappingVerdict, worst: WorstCases) -> float:
+    """A lateness in one number."""
+    unbounded, late = _lateness(problem, found, worst)
+    return HOPELESS * unbounded + late
+
+
+def _lateness(problem: JointProblem, found: MappingVerdict, worst: WorstCases) -> tuple[int, float]:
+    """The number of engines too many and of groups with a deadline that has no bound; and of the
+    other groups the sum of the largest shares by which these bounds exceed a deadline."""
+    unbounded, total = len(found.beyond_board), 0.0
     for group in problem.groups:
-        late = [
-            float(h.bound / h.due - 1) if h.bound and h.due else HOPELESS
-            for h in held(group, worst)
-            if not h.met
-        ]
-        total += max(late, default=0.0)
-    return total
+        late = [h for h in held(group, worst) if not h.met]
+        shares = [h.bound / h.due - 1 for h in late if h.bound and h.due]
+        if len(shares) < len(late):
+            unbounded += 1
+        else:
+            total += float(max(shares, default=0))
+    return unbounded, total

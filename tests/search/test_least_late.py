@@ -37,14 +37,15 @@ def response(found: MappingVerdict | None) -> Fraction | None:
     return None if found is None else found.worst.groups["A"]
 
 
-# Both have mappings that are as late at half the rate, but not at their own: there they are later,
-# or have no bound.
+# The first two have mappings that are as late at half the rate, but not at their own: there they are
+# later, or have no bound. The last one is so late that no bound at all might look like less.
 @pytest.mark.parametrize("name", ["auto", "entire-ga"])
 @pytest.mark.parametrize(
     ("times", "arrows", "period", "due"),
     [
         ((3, 5, 2, 6), ((0, 1), (1, 2), (2, 3)), 8, 7),
         ((5, 2, 3, 2, 6), ((0, 1), (0, 3), (0, 4), (2, 3)), 7, 7),
+        ((12, 12), ((0, 1),), 20, 1),
     ],
 )
 def test_where_all_are_late_the_least_late_is_the_answer(
