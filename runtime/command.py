@@ -243,9 +243,10 @@ def _say_end(program: Program, options: RunOptions, good: bool, document: Dict[s
         complain(str(failure), failure.details)
         return
     above = ", ".join(above_wcet(document))
-    as_it_is = not options.twin and program.run.played is None
+    as_it_is = not options.twin and options.clocks == "model"
     if above and as_it_is and not options.quiet:
-        complain("warning: firings took longer than the `wcet` that bounds rest on: %s" % above)
+        words = "firings took longer than the `wcet` that bounds rest on, or were interrupted"
+        complain("warning: %s: %s" % (words, above))
     left = ", ".join(left_out(document))
     if left:
         _say_loss(options, "%s were left out by `on error`" % left, _lost_in_time(program))

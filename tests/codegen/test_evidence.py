@@ -161,7 +161,7 @@ def test_a_firing_above_its_declared_wcet_is_told(program: list[str], tmp_path: 
         if task["max_us"] > wcet:
             above.append(f"{name} {plain(task['max_us'] / 1e3)} ms instead of {wcet // 1000} ms")
     assert status == 0 and report["tasks"]["A.show"]["max_us"] >= 4000
-    told = "firings took longer than the `wcet` that bounds rest on: "
+    told = "firings took longer than the `wcet` that bounds rest on, or were interrupted: "
     assert f"flowc: warning: {told}{', '.join(above)}\n" in said
     assert "wcet_us" not in report["tasks"]["A.step"]
     assert told not in ran(program, tmp_path / "r.json", *PACED, "--quiet", STEP="is slow")[1]

@@ -575,7 +575,7 @@ private:
         }
         const std::string missed = missed_deadlines(), left = left_out(), above = above_wcet();
         if (!run.failed && !above.empty() && !options.quiet && options.clocks != "emulate")
-            Run::complain("warning: firings took longer than the `wcet` that bounds rest on: " +
+            Run::complain("warning: firings took longer than the `wcet` that bounds rest on, or were interrupted: " +
                           above);
         if (run.failed)
             Run::complain(run.failure.text());
