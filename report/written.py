@@ -7,7 +7,7 @@ unused fields.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from ..model.json_reader import Between, of_version, parse_object, read
@@ -186,6 +186,15 @@ class WrittenWhere:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenShare:
+    """The share of a processor that an app has, and has used; `above`: by a priority."""
+
+    part: _Time
+    used: _Time
+    above: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenReport:
     """The whole report."""
 
@@ -200,6 +209,8 @@ class WrittenReport:
     memory: WrittenMemory
     dropped: dict[str, Dropped]
     part: WrittenPart | None = None
+    background: tuple[str, ...] = ()
+    shares: dict[str, dict[str, WrittenShare]] = field(default_factory=dict)
     twin: bool = False
 
 

@@ -31,7 +31,9 @@ LATENCY = {
     "histogram": {"ns": [1, 2], "counts": [1]},
 }
 REPORT: dict[str, Any] = {
-    "status": 0, "failure": None, "build": "x", "channels": {"c": {"capacity": 2, "most": 1}}, "dropped": {},
+    "status": 0, "failure": None, "build": "x",
+    "where": {"machine": "front", "processor": "x", "kernel": "Linux 6", "python": "3.11", "flowc": "1", "started": "2026"},
+    "background": ["B"], "shares": {"B": {"core": {"part": 0.2, "used": 0.1, "above": True}}}, "channels": {"c": {"capacity": 2, "most": 1}}, "dropped": {},
     "apps": {
         "A": {
             "frames": 1, "skipped": 0, "seconds": 0.1, "fps": 10.0, "deadline_ms": None, "deadline_misses": 0, "overruns": 0, "not_begun": 0, **LATENCY,
@@ -138,7 +140,7 @@ def test_what_a_machine_takes_cannot_be_read(said: str, ask: Callable[[Here], ob
     [
         ("apps", []), ("apps/A/frames", -1), ("apps/A/latency_ms/max", "x"), ("apps/A/paths", {}), ("tasks/A.s", {}),
         ("memory", None), ("memory/bands", []), ("part/clocks/back/offset_ns", 0.5), ("failure", {"reason": 1}),
-        ("status", 10**9), ("states", []),
+        ("status", 10**9), ("states", []), ("where", {}), ("shares/B/core", 1),
     ],
 )  # fmt: skip
 def test_a_report_that_is_none(path: str, value: Any) -> None:

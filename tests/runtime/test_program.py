@@ -633,6 +633,7 @@ def test_trace_and_report(write: Write, tmp_path: Path) -> None:
             "status",
             "failure",
             "build",
+            "where",
             "apps",
             "processors",
             "tasks",
