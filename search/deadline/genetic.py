@@ -94,7 +94,7 @@ class BestSoFar:
         self._add((float(found.maximum), float(tightest), assignment))
 
     def settle(self, problem: JointProblem, budget: Budget) -> None:
-        """Where everything is late, take the least late of all that was seen, unless somebody waits
+        """Where everything is late, take the least late of all that was seen, unless Ctrl-C asks
         for an end."""
         if self.feasible or self.interrupted:
             return

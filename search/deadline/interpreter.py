@@ -28,8 +28,9 @@ def waited_for(problem: JointProblem, system: TimedSystem) -> dict[str, tuple[st
     in other threads of a program that threads of the group are in, too.
 
     The threads of a machine share an interpreter. Each of them wants it, whatever it fires: around
-    code in C, networks and processes is the runtime, which takes microseconds and holds up nobody.
-    A group waits for what its chains come through, too. In programs in C++ nothing is in Python.
+    code in C, networks and processes is the runtime, which takes microseconds and holds up no other
+    thread. A group waits for what its chains come through, too. In programs in C++ nothing is in
+    Python.
     """
     threads = [*_threads(problem, system)]
     waits = {group.name: _by_others(group.name, threads) for group in problem.groups}

@@ -1,4 +1,4 @@
-"""What a run leaves behind for somebody who decides by it: frames that were left out, declared
+"""What the report of a run has for decisions on a product: frames that were left out, declared
 times that did not hold, what is unknown after a crash, and where it ran. Both programs of one
 build, with the same tasks in C. Needs a C++ compiler.
 """

@@ -1,4 +1,4 @@
-"""Bounds that suppose that nobody waits for Python's interpreter: which ones, and where it is
+"""Bounds that suppose that no thread waits for Python's interpreter: which ones, and where it is
 said."""
 
 from __future__ import annotations
