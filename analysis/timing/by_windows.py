@@ -17,6 +17,15 @@ critical instant has to be sought (with offsets and precedence: Palencia and Gon
 Which job the worker waited for last is not known: each f since which it may not have waited counts.
 Of the same group, a rival that has to end before f starts, or cannot start before j has ended,
 takes nothing.
+
+Where rivals are on another clock, or where the worker's own releases have a jitter, the phase
+between them and s is not known. Then the phases count at which some job of theirs begins with s as
+late as it can and has all of its time left (critical instants with offsets: Palencia and Gonzalez
+Harbour, "Schedulability analysis for tasks with static and dynamic offsets", 1998). No other phase
+is worse: while all jobs that count have their time left, a later one meets more of them, and where
+one has only a rest left, e moves less than s. Between clocks each has the worst of its phases for
+each length by itself. Where time is not lost one by one, in queues and by contention, a job counts
+whole until it has ended, and the phases just before their ends are the worst.
 """
 
 from __future__ import annotations
@@ -24,10 +33,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from math import prod
+from math import lcm, prod
 
 from ...model.workload import WorkloadCurve
 from .busy_window import Queue, Tally, sums_of
@@ -41,18 +50,43 @@ NEVER = 1 << 80
 @dataclass(frozen=True, slots=True)
 class RivalLane:
     """A worker as a rival of another one: its `jobs` in the order in which they may start in a
-    hyperperiod, each with the round that it belongs to. `ready` are the earliest times.
+    `turn` of its own, each with the round that it belongs to. `ready` are the earliest times.
 
-    Its times are `ahead` of those of the other one: its clusters have other offsets. `cost` is what
-    its jobs take at most, by job. `kin` is a worker of the same cluster.
+    Its times are `ahead` of those of the other one: its clusters have other offsets. A job may end
+    `late` after its bound, by the jitter of its releases. `cost` is what its jobs take at most, by
+    job, and what they count for as long as they may not have ended, where they count `whole`. `kin`
+    is a worker of the same cluster.
     """
 
     lane: int
+    turn: int
     jobs: tuple[tuple[int, int], ...]
     ready: tuple[int, ...]
     cost: dict[int, int]
     ahead: int
+    late: int
     kin: bool
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseWindow:
+    """The phases that the releases of a worker may have on a clock: `width` from `start` on, in
+    every `period`."""
+
+    start: int
+    width: int
+    period: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockRivals:
+    """The rivals of a worker on one clock. Its phase against them is known, or one of `within`;
+    without these it may be any."""
+
+    lanes: tuple[RivalLane, ...]
+    known: bool
+    within: PhaseWindow | None = None
 
 
 @dataclass(slots=True)
@@ -90,22 +124,34 @@ class Met:
     counted: list[tuple[int, int]] | None = None
 
 
+#: The rivals on one clock, as they are met in each phase that counts.
+Phases = list[list[Met]]
+
+
 @dataclass(slots=True)
 class WindowChain:
     """A run of jobs of one worker since `start`, when job `first` had what it waited for.
 
-    `rounds` hyperperiods before the jobs that are looked at now.
+    `rounds` rounds before the jobs that are looked at now. `rivals` has for each clock all phases
+    that count, and `slowing` has these for each drag.
     """
 
     first: int
     start: int
     end: int
-    rivals: list[Met]
-    slowing: list[list[Met]]
+    rivals: list[Phases]
+    slowing: list[list[Phases]]
     own: int = 0
     parts: int = 0
     tally: Tally = field(default_factory=Tally)
     rounds: int = 0
+
+    @property
+    def met(self) -> Iterator[Met]:
+        """All rivals in all phases."""
+        for phases in self.rivals:
+            for phase in phases:
+                yield from phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +173,6 @@ class WindowSolver(FixedPoint):
         self, net: Unfolded, patience: Fraction | None = None, watched: Collection[int] = ()
     ) -> None:
         super().__init__(net, patience, watched)
-        self.whole = net.clusters[0].round if net.clusters else 1
         self.longest = [LONGEST * _longest_period(net, c) for c in net.clusters]
         self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
         self.rivals = [self._rivals(i) for i in range(len(net.lanes))]
@@ -150,7 +195,7 @@ class WindowSolver(FixedPoint):
         lane = self.net.lanes[self.net.jobs[j].worker]
         first = self.net.jobs[note.first].place
         chain = self._chain(note.first, note.start)
-        for met in chain.rivals:
+        for met in chain.met:
             met.counted = []
         for rounds in range(note.rounds + 1):
             chain.rounds = rounds
@@ -161,17 +206,17 @@ class WindowSolver(FixedPoint):
         return chain
 
     # -- who disturbs whom -------------------------------------------------------------------------
-    def _rivals(self, number: int) -> list[RivalLane]:
+    def _rivals(self, number: int) -> list[ClockRivals]:
         """The workers that may have the processor before a worker."""
         lane = self.net.lanes[number]
         rivals = []
         for other in self.net.on[lane.processor]:
             if other != number and self.net.lanes[other].rank >= lane.rank:
                 cost = {j: self.net.jobs[j].cost for j in self.net.lanes[other].jobs}
-                rivals.append(self._rival(number, other, cost))
-        return rivals
+                rivals.append((other, cost))
+        return self._by_clock(number, rivals)
 
-    def _slowing(self, number: int) -> list[tuple[Drag, list[RivalLane]]]:
+    def _slowing(self, number: int) -> list[tuple[Drag, list[ClockRivals]]]:
         """What slows a worker down: the workers of other processors, with the time for which their
         jobs keep these busy."""
         net = self.net
@@ -184,29 +229,52 @@ class WindowSolver(FixedPoint):
                 cost = {}
                 for j in net.lanes[other].jobs:
                     cost[j] = -(-net.jobs[j].cost * over // under)
-                lanes.append(self._rival(number, other, cost))
-            slowing.append((drag, lanes))
+                lanes.append((other, cost))
+            slowing.append((drag, self._by_clock(number, lanes)))
         return slowing
+
+    def _by_clock(self, number: int, rivals: list[tuple[int, dict[int, int]]]) -> list[ClockRivals]:
+        """The rivals of a worker, together where its phase against them is the same."""
+        own = self._cluster_of(number)
+        together: dict[tuple[str, bool], list[RivalLane]] = {}
+        for other, cost in rivals:
+            cluster = self._cluster_of(other)
+            known = cluster is own or (cluster.clock == own.clock and not own.jitter)
+            lane = self._rival(number, other, cost, known)
+            together.setdefault((cluster.clock, known), []).append(lane)
+        found = []
+        for (clock, known), lanes in together.items():
+            within = None
+            if clock == own.clock and not known:
+                within = PhaseWindow(own.offset or 0, own.jitter, own.round)
+            found.append(ClockRivals(tuple(lanes), known, within))
+        return found
+
+    def _cluster_of(self, lane: int) -> Cluster:
+        return self.net.clusters[self.net.lanes[lane].cluster]
 
     def _is_alone(self, number: int) -> bool:
         """Does a worker meet no others, and takes each of its firings as long as it would alone?"""
         curved = any(self.net.jobs[j].curved for j in self.net.lanes[number].jobs)
         return not self.rivals[number] and not self.slowing[number] and not curved
 
-    def _rival(self, number: int, other: int, cost: dict[int, int]) -> RivalLane:
+    def _rival(self, number: int, other: int, cost: dict[int, int], known: bool) -> RivalLane:
+        """A worker as a rival. Where the phase is not known, it is ahead of the clock."""
         net = self.net
+        cluster, own = self._cluster_of(other), self._cluster_of(number)
+        assert cluster.offset is not None and own.offset is not None, "a hyperperiod has offsets"
+        # Of another round of its own cluster is not known how much later it is released.
+        early = own.jitter if cluster is own else 0
         starts = []
         for j in net.lanes[other].jobs:
-            rounds, within = divmod(net.jobs[j].ready, self.whole)
+            rounds, within = divmod(net.jobs[j].ready - early, cluster.round)
             starts.append((within, j, -rounds))
         starts.sort()
         jobs = tuple((j, rounds) for _, j, rounds in starts)
         ready = tuple(within for within, _, _ in starts)
-        cluster = net.clusters[net.lanes[other].cluster]
-        own = net.clusters[net.lanes[number].cluster]
-        assert cluster.offset is not None and own.offset is not None, "a hyperperiod has offsets"
+        ahead = cluster.offset - (own.offset if known else 0)
         kin = cluster is own and net.lanes[number].processor == net.lanes[other].processor
-        return RivalLane(other, jobs, ready, cost, cluster.offset - own.offset, kin)
+        return RivalLane(other, cluster.round, jobs, ready, cost, ahead, cluster.jitter, kin)
 
     def _reach(self, number: int) -> int:
         """The longest time between the earliest start and the latest end of a job of a worker."""
@@ -227,9 +295,10 @@ class WindowSolver(FixedPoint):
         net = self.net
         cluster = net.clusters[number]
         for i in cluster.lanes:
-            for rival in self.rivals[i]:
-                if net.lanes[rival.lane].cluster in self.reasons:
-                    self._disturbed(net.lanes[rival.lane].cluster, net.lanes[i].processor)
+            for rivals in self.rivals[i]:
+                for rival in rivals.lanes:
+                    if net.lanes[rival.lane].cluster in self.reasons:
+                        self._disturbed(net.lanes[rival.lane].cluster, net.lanes[i].processor)
         alive: dict[int, list[WindowChain]] = {i: [] for i in cluster.lanes}
         changed = False
         for j in cluster.order:
@@ -257,14 +326,16 @@ class WindowSolver(FixedPoint):
         """Let chains that are still running when the next round may begin run on into it."""
         changed = False
         rounds = 0
+        cluster = self._cluster_of(number)
         while chains:
             rounds += 1
             for chain in chains:
                 chain.rounds = rounds
+            shift = rounds_apart(cluster, rounds)
             for j in self.net.lanes[number].jobs:
                 arrives = self.net.jobs[j].arrives
                 if arrives is not None:
-                    chains = [c for c in chains if c.end > rounds * self.whole + arrives]
+                    chains = [c for c in chains if c.end > shift + arrives]
                 if not chains:
                     break
                 changed |= self._run(j, chains, -NEVER)
@@ -273,9 +344,10 @@ class WindowSolver(FixedPoint):
     def _run(self, j: int, chains: list[WindowChain], least: int) -> bool:
         """One more job at the end of chains; True when its end has grown."""
         latest = least
+        cluster = self._cluster_of(self.net.jobs[j].worker)
         for chain in chains:
             self._extend(chain, j)
-            end = chain.end - chain.rounds * self.whole
+            end = chain.end - rounds_apart(cluster, chain.rounds)
             if end > latest:
                 latest = end
             if self.notes is not None and (j not in self.notes or self.notes[j].end < end):
@@ -288,15 +360,51 @@ class WindowSolver(FixedPoint):
     # -- chains ------------------------------------------------------------------------------------
     def _chain(self, j: int, start: int) -> WindowChain:
         number = self.net.jobs[j].worker
-        met = [self._met(rival, start) for rival in self.rivals[number]]
-        slowing = [[self._met(r, start) for r in lanes] for _, lanes in self.slowing[number]]
-        return WindowChain(j, start, start, met, slowing)
+        queued = self.sums[number] is not None
+        rivals = [self._phases(r, start, whole=queued) for r in self.rivals[number]]
+        slowing = []
+        for _, clocks in self.slowing[number]:
+            slowing.append([self._phases(r, start, whole=True) for r in clocks])
+        return WindowChain(j, start, start, rivals, slowing)
+
+    def _phases(self, rivals: ClockRivals, start: int, whole: bool) -> Phases:
+        """The rivals on one clock in all phases that count for a chain with that start. Jobs count
+        `whole` until they have ended, or for what they can have left."""
+        if rivals.known:
+            return [[self._met(rival, start) for rival in rivals.lanes]]
+        phases = []
+        for phase in self._critical(rivals, start, whole):
+            ahead = start - phase
+            moved = (replace(r, ahead=r.ahead + ahead, whole=whole) for r in rivals.lanes)
+            phases.append([self._met(rival, start) for rival in moved])
+        return phases
+
+    def _critical(self, rivals: ClockRivals, start: int, whole: bool) -> Collection[int]:
+        """The phases of a start on the clock of its rivals that may be the worst."""
+        turn = lcm(*(rival.turn for rival in rivals.lanes))
+        window = rivals.within
+        if window is not None:
+            turn = lcm(turn, window.period)
+        points: dict[int, None] = {}
+        for rival in rivals.lanes:
+            for j, cost in rival.cost.items():
+                point = self.ends[j] + rival.late + rival.ahead - (1 if whole else cost)
+                for begin in range(0, turn, rival.turn):
+                    points[(begin + point) % turn] = None
+        if window is None or window.width >= window.period:
+            return points
+        first = window.start + start
+        inside = [p for p in points if (p - first) % window.period <= window.width]
+        for begin in range(first, first + turn, window.period):
+            inside += [begin % turn, (begin + window.width) % turn]
+        return dict.fromkeys(inside)
 
     def _met(self, rival: RivalLane, start: int) -> Met:
         """A rival of which nothing is met yet: those of its jobs that have ended by the start are
         passed over."""
-        since = start - rival.ahead - self.reach[rival.lane]
-        rounds, within = divmod(since, self.whole)
+        spread = rival.late * (2 if rival.kin else 1)
+        since = start - rival.ahead - self.reach[rival.lane] - spread
+        rounds, within = divmod(since, rival.turn)
         return Met(rival, rounds * len(rival.jobs) + bisect_left(rival.ready, within))
 
     def _extend(self, chain: WindowChain, j: int) -> None:
@@ -306,15 +414,16 @@ class WindowSolver(FixedPoint):
         chain.own += more
         chain.parts += job.parts
         slowing = self.slowing[job.worker]
-        limit = chain.start + self.longest[self.net.lanes[job.worker].cluster] + self.whole
+        cluster = self.net.lanes[job.worker].cluster
+        limit = chain.start + self.longest[cluster] + self.net.clusters[cluster].round
         end = chain.end + more
-        for met in chain.rivals:
+        for met in chain.met:
             if met.held_back:
                 self._start_held_back(chain, met, j)
         while True:
             work = chain.own
-            for met in chain.rivals:
-                work += self._taken(chain, met, j, end)
+            for phases in chain.rivals:
+                work += max(self._taken(chain, phase, j, end) for phase in phases)
             if slowing:
                 work = self._slowed(chain, work, end, slowing)
             if end > limit:
@@ -324,10 +433,18 @@ class WindowSolver(FixedPoint):
             end = chain.start + work
         chain.end = end
 
-    def _taken(self, chain: WindowChain, met: Met, j: int, end: int) -> int:
-        """What a rival takes from a chain until a time."""
-        self._meet(chain, met, j, end)
-        return self.taken(chain, met)
+    def _taken(self, chain: WindowChain, phase: list[Met], j: int, end: int) -> int:
+        """What rivals take in one phase from a chain until a time."""
+        time = 0
+        for met in phase:
+            self._meet(chain, met, j, end)
+            time += self.taken(chain, met)
+        return time
+
+    def worst(self, chain: WindowChain) -> Iterator[Met]:
+        """The rivals of a chain, on each clock in the phase in which they take most."""
+        for phases in chain.rivals:
+            yield from max(phases, key=lambda phase: sum(self.taken(chain, m) for m in phase))
 
     def taken(self, chain: WindowChain, met: Met) -> int:
         """What a rival takes from a chain, if the chain meets no more of it.
@@ -347,7 +464,7 @@ class WindowSolver(FixedPoint):
         before = end - rival.ahead
         while True:
             rounds, place = divmod(met.following, count)
-            if rival.ready[place] + rounds * self.whole >= before:
+            if rival.ready[place] + rounds * rival.turn >= before:
                 return
             h, its_round = rival.jobs[place]
             its_round += rounds
@@ -358,10 +475,10 @@ class WindowSolver(FixedPoint):
     def _add(self, chain: WindowChain, met: Met, h: int, rounds: int) -> None:
         """Count a job of a rival."""
         rival = met.rival
-        left = self.ends[h] + rounds * self.whole + rival.ahead - chain.start
+        left = self.ends[h] + rival.late + rounds * rival.turn + rival.ahead - chain.start
         if left <= 0:
             return
-        time = min(rival.cost[h], left)
+        time = rival.cost[h] if rival.whole else min(rival.cost[h], left)
         curved = self.net.jobs[h].curved
         if curved and rival.cost[h] == self.net.jobs[h].cost:
             ((task, curve, _),) = curved
@@ -395,17 +512,17 @@ class WindowSolver(FixedPoint):
         chain: WindowChain,
         work: int,
         end: int,
-        slowing: Sequence[tuple[Drag, list[RivalLane]]],
+        slowing: Sequence[tuple[Drag, list[ClockRivals]]],
     ) -> int:
         """Time that work takes until a time, contention included."""
         over, under, lost = 1, 1, 0
         window = end - chain.start
-        for (drag, _), lanes in zip(slowing, chain.slowing, strict=True):
+        for (drag, _), clocks in zip(slowing, chain.slowing, strict=True):
             over *= drag.over
             under *= drag.under
             busy = 0
-            for met in lanes:
-                busy += self._busy(chain, met, end)
+            for phases in clocks:
+                busy += max(sum(self._busy(chain, m, end) for m in phase) for phase in phases)
             lost += -(-min(window, busy) * (drag.over - drag.under) // drag.over)
         return min(work + lost, -(-work * over // under))
 
@@ -415,6 +532,11 @@ class WindowSolver(FixedPoint):
             return NEVER
         self._meet(chain, met, chain.first, end)
         return met.time
+
+
+def rounds_apart(cluster: Cluster, rounds: int) -> int:
+    """The least time from the start of a round of a cluster to that of the one so many later."""
+    return rounds * cluster.round - cluster.jitter if rounds else 0
 
 
 def _longest_period(net: Unfolded, cluster: Cluster) -> int:

@@ -11,10 +11,12 @@ first to do so, although everything before it kept to its bounds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from typing import NoReturn
 
+from .release import TaskEnds
+from .system import TimedTrigger
 from .unfolding import Cluster, Unfolded
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
@@ -47,8 +49,16 @@ class FixedPoint(ABC):
         self.patience = patience
         self.watched = frozenset(watched)
         self.ends = [j.ready + j.best for j in net.jobs]
-        self.reasons: dict[int, str] = {}
+        self.reasons = dict(self._lost())
         self.touching = [self._touching(c) for c in net.clusters]
+
+    def _lost(self) -> Iterator[tuple[int, str]]:
+        """The clusters whose releases may be late without bound, with the reason."""
+        for number, cluster in enumerate(self.net.clusters):
+            for group in (self.net.system.groups[g] for g in cluster.groups):
+                if group.jitter is None:
+                    who = "what" if group.trigger is None else f"`{group.trigger.group}`, which"
+                    yield number, f"`{group.name}` waits for {who} has no bound"
 
     # -- answers -----------------------------------------------------------------------------------
     def response(self, group: int) -> Fraction | None:
@@ -69,6 +79,26 @@ class FixedPoint(ABC):
             return (None,) * len(self.net.paths[group])
         longest = [max(self.ends[j] - at for j, at in path) for path in self.net.paths[group]]
         return tuple(Fraction(time, self.net.unit) for time in longest)
+
+    def task_ends(self, trigger: TimedTrigger) -> TaskEnds:
+        """When the firings of a task end in an iteration, from its nominal release."""
+        names = [group.name for group in self.net.system.groups]
+        number = names.index(trigger.group)
+        if not self.is_settled(number):
+            return None
+        group = self.net.system.groups[number]
+        task = next(i for i, t in enumerate(group.tasks) if t.name == trigger.task)
+        late = next(c.jitter for c in self.net.clusters if number in c.groups)
+        firings: list[list[tuple[int, int]]] = [[] for _ in range(group.tasks[task].firings)]
+        for job, end in zip(self.net.jobs, self.ends, strict=True):
+            if (job.group, job.task) == (number, task):
+                earliest = job.ready + job.best - job.base
+                firings[job.firing].append((earliest, end - job.base + late))
+        found = []
+        for times in firings:
+            first, last = min(t[0] for t in times), max(t[1] for t in times)
+            found.append((Fraction(first, self.net.unit), Fraction(last, self.net.unit)))
+        return found
 
     def is_settled(self, group: int) -> bool:
         """Has a group bounds that are not given up?"""

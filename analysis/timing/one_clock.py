@@ -28,7 +28,10 @@ def bound_on_one_clock(
     `solution` is solved over the hyperperiod.
     """
     system = solution.net.system
-    if not chain.clocked or any(g.jitter for g in system.groups if g.name in chain.groups):
+    groups = [g for g in system.groups if g.name in chain.groups]
+    if not chain.clocked or any(g.jitter != 0 for g in groups):
+        return None
+    if len({g.on_clock for g in groups}) > 1:
         return None
     if any(part.gap is None for part in way):
         return None

@@ -2,8 +2,8 @@
 
 In: a timed system. Out: for each group and task a bound that no execution exceeds, taken apart into
 terms; None where there is none, with the reason. The claim is for workers as system.py describes
-them (what generated programs run), for any offsets where none are given, any execution times up to
-the worst case, any order among equal priorities.
+them (what generated programs run), for any phases between clocks, any execution times up to the
+worst case, any order among equal priorities. What tokens of other groups release is in release.py.
 
 A worker fires its jobs one after the other. So a job ends in a window that began when its worker
 last had to wait for something from outside: `end <= arrival at which the worker waited + window(own
@@ -11,8 +11,8 @@ work since)`. The arrival is the end of a job elsewhere, or the release; an AND-
 of them. Windows may reach over rounds, when responses are longer than periods. Two analyses say how
 long windows are:
 
-- job windows (by_windows.py), where all offsets are known and the hyperperiod is short: each firing
-  of a hyperperiod has an earliest and a latest time of its own;
+- job windows (by_windows.py), where the hyperperiods of clocks are short: each firing of a
+  hyperperiod has an earliest and a latest time of its own;
 - event streams (by_streams.py), always: what a worker wants from its processor is an event stream
   per block of jobs, one per round, with the jitter between the earliest and the latest arrival
   (Tindell and Clark, "Holistic schedulability analysis for distributed hard real-time systems",
@@ -25,7 +25,7 @@ nothing changes. A bound that grows beyond `LONGEST` rounds is given up as unbou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .background import without_background
@@ -34,9 +34,10 @@ from .by_windows import WindowSolver
 from .chains import PathBounds, bound_in_any_phases, over_ways
 from .fixed_point import FixedPoint, TooLate
 from .one_clock import bound_on_one_clock
+from .release import TaskEnds, with_releases
 from .story import Story
 from .stream_story import StreamStory
-from .system import TimedChain, TimedSystem
+from .system import TimedChain, TimedSystem, TimedTrigger
 from .terms import Bounds, GroupResponse, PathResponse, TaskBound, WorstCases
 from .unfolding import unfold, unfold_hyperperiod
 from .wakeup import with_late_ends
@@ -44,6 +45,26 @@ from .window_story import WindowStory
 
 #: Makes the story of a cluster by number.
 StoryOf = Callable[[int], Story]
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """The bounds of a system with known releases, and the solvers that they are by."""
+
+    worst: WorstCases
+    solvers: tuple[FixedPoint, ...]
+
+    def task_ends(self, trigger: TimedTrigger) -> TaskEnds:
+        """When the firings of a task end, by the tighter one of the solvers for each."""
+        found: TaskEnds = None
+        for solver in self.solvers:
+            ends = solver.task_ends(trigger)
+            if found is None or ends is None:
+                found = found or ends
+            else:
+                both = zip(found, ends, strict=True)
+                found = [(max(a, c), min(b, d)) for (a, b), (c, d) in both]
+        return found
 
 
 def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> WorstCases:
@@ -54,13 +75,22 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
     values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
     names = [group.name for group in system.groups]
-    system = with_late_ends(without_background(system))
-    by_windows = _by_windows(system, patience)
-    if by_windows is not None and patience is not None and not _late(system, by_windows):
-        return _of(names, by_windows)
+    alone = with_late_ends(without_background(system))
+    _, solved = with_releases(alone, lambda released: _solved(released, patience))
+    return _of(names, solved.worst)
+
+
+def _solved(system: TimedSystem, patience: Fraction | None) -> _Solved:
+    """The bounds of a system with known releases."""
+    windows = _by_windows(system, patience)
+    by_windows = None if windows is None else _numbers(windows)
+    enough = patience is not None and by_windows is not None and not _late(system, by_windows)
+    if enough and windows is not None and by_windows is not None:
+        return _Solved(by_windows, (windows,))
     streams = StreamSolver(unfold(system), patience)
     streams.solve()
-    return _of(names, _least(by_windows, _numbers(streams)))
+    solvers = (streams,) if windows is None else (windows, streams)
+    return _Solved(_least(by_windows, _numbers(streams)), solvers)
 
 
 def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
@@ -72,7 +102,11 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     names = [group.name for group in system.groups]
     system = with_late_ends(without_background(system))
     patience = Fraction(1)
-    by_windows = _by_windows(system, patience)
+    if any(group.trigger is not None for group in system.groups):
+        system, solved = with_releases(system, lambda released: _solved(released, patience))
+        return None if _late(system, solved.worst) else _of(names, solved.worst)
+    windows = _by_windows(system, patience)
+    by_windows = None if windows is None else _numbers(windows)
     late: Collection[int] = range(len(system.groups))
     if by_windows is not None:
         late = _late(system, by_windows)
@@ -96,14 +130,14 @@ def _of(names: Collection[str], worst: WorstCases) -> WorstCases:
     )
 
 
-def _by_windows(system: TimedSystem, patience: Fraction | None) -> WorstCases | None:
-    """The bounds by job windows; None where there are none."""
+def _by_windows(system: TimedSystem, patience: Fraction | None) -> WindowSolver | None:
+    """The solution by job windows; None where there is none."""
     net = unfold_hyperperiod(system)
     if net is None:
         return None
     windows = WindowSolver(net, patience)
     windows.solve()
-    return _numbers(windows)
+    return windows
 
 
 def _numbers(solution: FixedPoint) -> WorstCases:
@@ -170,6 +204,8 @@ def bounds(system: TimedSystem) -> Bounds:
     """All bounds, taken apart: the least of both analyses. Raises Refused."""
     names = [group.name for group in system.groups]
     system = with_late_ends(without_background(system))
+    if any(group.trigger is not None for group in system.groups):
+        system, _ = with_releases(system, lambda released: _solved(released, None))
     streams = StreamSolver(unfold(system))
     streams.solve()
     by_streams = _told(streams, lambda number: StreamStory(streams, number))

@@ -126,8 +126,12 @@ class _Task:
         self.source = self.sink = False
         self.fired = 0
 
-    def release(self, iteration: int, firing: int) -> Time:
-        """When a firing of a source is released."""
+    def release(self, iteration: int, firing: int) -> Time | None:
+        """When a firing of a source is released; None before its token has come."""
+        tokens = self.group.tokens
+        if tokens is not None:
+            number = iteration * self.task.firings + firing
+            return tokens[number] if number < len(tokens) else None
         start = self.group.releases[iteration]
         if not firing:
             return start
@@ -158,23 +162,45 @@ class _Task:
 
 
 class _Group:
-    """A group while it runs: the releases of its iterations, and what is left of them."""
+    """A group while it runs: its `count` iterations, their releases or when tokens that release it
+    have come, and what is left of them."""
 
-    __slots__ = ("begun", "group", "left", "releases", "sink_firings", "works")
+    __slots__ = (
+        "begun",
+        "count",
+        "group",
+        "left",
+        "per_iteration",
+        "releases",
+        "sink_firings",
+        "tokens",
+        "works",
+    )
 
-    def __init__(self, group: TimedGroup, releases: list[Time]) -> None:
-        self.group, self.releases = group, releases
+    def __init__(self, group: TimedGroup, releases: list[Time], count: int) -> None:
+        self.group, self.releases, self.count = group, releases, count
+        self.tokens: list[Time] | None = None if group.trigger is None else []
+        self.per_iteration = tokens_per_iteration(group)
         self.sink_firings = 0
         self.left: dict[int, int] = {}
         #: The last iteration of which something has fired, and whether a processor has worked for
         #: it.
         self.begun, self.works = -1, False
 
+    def start(self, iteration: int) -> Time | None:
+        """The release of an iteration; None before its first token has come."""
+        if self.tokens is None:
+            return self.releases[iteration]
+        number = iteration * self.per_iteration
+        return self.tokens[number] if number < len(self.tokens) else None
+
     def end_at(self, now: Time) -> None:
         """Iterations that are neither released nor begun by now will not be."""
         released = sum(r <= now for r in self.releases)
-        del self.releases[max(released, self.begun + 1) :]
-        self.left = {n: firings for n, firings in self.left.items() if n < len(self.releases)}
+        if self.tokens is not None:
+            released = len(self.tokens) // self.per_iteration
+        self.count = max(released, self.begun + 1)
+        self.left = {n: firings for n, firings in self.left.items() if n < self.count}
 
 
 class _Worker:
@@ -235,7 +261,10 @@ class _Simulation:
         self.now: Time = 0
         self.stamp = 0
         self.wakeups: list[Time] = []
-        self.groups = {g.name: _Group(g, self._releases(g, horizon)) for g in system.groups}
+        self.groups: dict[str, _Group] = {}
+        self.makers: dict[tuple[str, str], list[_Group]] = {}
+        for g in in_order_of_release(system.groups):
+            self._add_group(g, horizon)
         self.tasks: dict[tuple[str, str], _Task] = {}
         for g in system.groups:
             self._add(g)
@@ -254,6 +283,18 @@ class _Simulation:
         self.over: Time = 0
         self.first: Time = 0
 
+    def _add_group(self, group: TimedGroup, horizon: Time) -> None:
+        """A group with as many iterations as are released, by a clock or by tokens."""
+        if group.trigger is None:
+            releases = self._releases(group, horizon)
+            self.groups[group.name] = _Group(group, releases, len(releases))
+            return
+        writer = self.groups[group.trigger.group]
+        firings = next(t.firings for t in writer.group.tasks if t.name == group.trigger.task)
+        count = writer.count * firings // tokens_per_iteration(group)
+        made = self.groups[group.name] = _Group(group, [], count)
+        self.makers.setdefault((group.trigger.group, group.trigger.task), []).append(made)
+
     def _releases(self, group: TimedGroup, horizon: Time) -> list[Time]:
         offset = group.offset
         if offset is None:
@@ -262,9 +303,10 @@ class _Simulation:
         while not releases or offset + len(releases) * group.period < horizon:
             late: Time = 0
             if self.choices.lateness == "first":
-                late = max(0, group.jitter - len(releases) * group.period)
+                late = max(0, (group.jitter or 0) - len(releases) * group.period)
             elif self.choices.lateness == "random":
-                late = self.rng.choice((0, group.jitter, between(self.rng, 0, group.jitter)))
+                jitter = group.jitter or 0
+                late = self.rng.choice((0, jitter, between(self.rng, 0, jitter)))
             releases.append(offset + len(releases) * group.period + late)
         return sorted(releases)
 
@@ -283,11 +325,12 @@ class _Simulation:
             source = self.tasks[group.name, name]
             source.source = True
             for n in range(len(running.releases)):
-                self.wakeups += [source.release(n, k) for k in range(source.task.firings)]
+                whens = (source.release(n, k) for k in range(source.task.firings))
+                self.wakeups += [when for when in whens if when is not None]
         for name in sinks(group):
             self.tasks[group.name, name].sink = True
             running.sink_firings += self.tasks[group.name, name].task.firings
-        running.left = dict.fromkeys(range(len(running.releases)), running.sink_firings)
+        running.left = dict.fromkeys(range(running.count), running.sink_firings)
 
     def _add_worker(self, worker: TimedWorker) -> None:
         p = self.processors.index(worker.processor)
@@ -406,13 +449,13 @@ class _Simulation:
             return False
         task, iteration = next_one
         k = task.fired % task.task.firings
-        released = task.release(iteration, k) if task.source else None
-        if (released is not None and released > self.now) or not task.can_fire(k):
+        released = task.release(iteration, k) if task.source else self.now
+        if released is None or released > self.now or not task.can_fire(k):
             w.asleep = True
             return False
         if not self._is_awake(w):
             return False
-        when = task.take(k, released)
+        when = task.take(k, released if task.source else None)
         task.fired += 1
         task.group.begun = max(task.group.begun, iteration)
         w.task, w.iteration, w.activated, w.waiting = task, iteration, when, False
@@ -440,11 +483,11 @@ class _Simulation:
         while True:
             place, task, per_round = w.places[w.place]
             iteration = w.round * per_round + place.index - place.stage
-            if iteration >= len(task.group.releases) and all(
-                w.round * n + q.index - q.stage >= len(t.group.releases) for q, t, n in w.places
+            if iteration >= task.group.count and all(
+                w.round * n + q.index - q.stage >= t.group.count for q, t, n in w.places
             ):
                 return None
-            if 0 <= iteration < len(task.group.releases):
+            if 0 <= iteration < task.group.count:
                 return task, iteration
             self._next(w)
 
@@ -510,6 +553,9 @@ class _Simulation:
         for c in task.outputs:
             c.filled += c.produced[k]
             c.made_at += [self.now] * c.produced[k]
+        for group in self.makers.get((task.group.group.name, task.task.name), ()):
+            if group.tokens is not None:
+                group.tokens.append(self.now)
         w.waiting = task.group.works = True
         # A thread that can go on at once keeps its turn on a CPU; on a FIFO processor it queues
         # again.
@@ -523,7 +569,8 @@ class _Simulation:
         self.over = self.now
         if not w.iteration:
             self.first = self.now
-        since = self.now - group.releases[w.iteration]
+        started = group.start(w.iteration)
+        since = 0 if started is None else self.now - started
         if w.activated is not None:
             seen.tasks[name] = max(seen.tasks.get(name, 0), self.now - w.activated)
         seen.ends[name] = max(seen.ends.get(name, since), since)
@@ -532,7 +579,9 @@ class _Simulation:
             firing = (task.fired - 1) % task.task.firings
             data = w.iteration * source.task.firings + path.newest[firing]
             if data >= 0:
-                latency = self.now - source.release(*divmod(data, source.task.firings))
+                released = source.release(*divmod(data, source.task.firings))
+                assert released is not None, "data that were used have come"
+                latency = self.now - released
                 ends = path.source, name
                 seen.paths[ends] = max(seen.paths.get(ends, latency), latency)
         if self.keep and w.activated is not None:
@@ -543,6 +592,25 @@ class _Simulation:
                 del group.left[w.iteration]
                 own = group.group.name
                 seen.groups[own] = max(seen.groups.get(own, 0), since)
+
+
+def tokens_per_iteration(group: TimedGroup) -> int:
+    """How many tokens release an iteration of a group that has a trigger."""
+    released = sources(group)
+    return max(task.firings for task in group.tasks if task.name in released)
+
+
+def in_order_of_release(groups: Sequence[TimedGroup]) -> list[TimedGroup]:
+    """The groups, each after the one that releases it."""
+    ordered: list[TimedGroup] = []
+    left = list(groups)
+    while left:
+        waiting = {group.name for group in left}
+        now = [g for g in left if g.trigger is None or g.trigger.group not in waiting]
+        assert now, "groups do not release each other in a circle"
+        ordered += now
+        left = [group for group in left if group not in now]
+    return ordered
 
 
 def _later(one: Time | None, other: Time) -> Time:

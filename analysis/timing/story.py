@@ -39,7 +39,7 @@ class LastWindow:
 
 class Story(ABC):
     """Where the bounds of a cluster come from. `jitter` is what all releases may be late by, where
-    the solution keeps it apart from the ends of jobs."""
+    times count from the actual ones."""
 
     jitter = 0
 

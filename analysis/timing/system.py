@@ -167,10 +167,23 @@ class TimedChain:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedTrigger:
+    """The task of another group whose ends release a group: each of its firings makes a token, and
+    a source of the group takes each of these once."""
+
+    group: str
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimedGroup:
     """An app. Iteration n is released up to `jitter` after `offset` and n periods, in order.
 
-    Groups with offsets share a clock; None is an unknown offset. All sources are released together.
+    Groups on one `clock` know their phases, those on different clocks may have any. A group without
+    an offset is on a clock of its own. One with a `trigger` is released when that task ends: its
+    clock, offset and jitter follow (release.py), and its period is that of its tokens. No jitter
+    (None) is one without a bound. All sources are released together.
+
     The response time counts from that release to the end of the last sink; `deadline` is held
     against it, and it may be longer than the period. None is the period, or none at all where
     `paths` have deadlines. Larger `priority` = more urgent. `chains` are those that end here.
@@ -182,10 +195,17 @@ class TimedGroup:
     channels: tuple[TimedChannel, ...] = ()
     deadline: Time | None = None
     priority: int = 0
-    jitter: Time = 0
+    jitter: Time | None = 0
     offset: Time | None = None
     paths: tuple[TimedPath, ...] = ()
     chains: tuple[TimedChain, ...] = ()
+    clock: str = ""
+    trigger: TimedTrigger | None = None
+
+    @property
+    def on_clock(self) -> str:
+        """The clock that its offset counts on; one of its own where that is not known."""
+        return f"of {self.name}" if self.offset is None else self.clock
 
     @property
     def due(self) -> Time | None:
@@ -362,10 +382,10 @@ def _release_faults(group: TimedGroup) -> Iterator[str]:
     """Period, jitter, offset and deadline of a group."""
     if group.period <= 0:
         yield f"the period of `{group.name}` is {group.period}, not above 0"
-    if group.jitter < 0:
+    if group.jitter is not None and group.jitter < 0:
         yield f"the jitter of `{group.name}` is {group.jitter}, below 0"
-    if group.offset is not None and not 0 <= group.offset < max(group.period, 1):
-        yield f"the offset of `{group.name}` is {group.offset}, not between 0 and its period"
+    if group.offset is not None and group.offset < 0:
+        yield f"the offset of `{group.name}` is {group.offset}, below 0"
     if group.deadline is not None and group.deadline <= 0:
         yield f"the deadline of `{group.name}` is {group.deadline}, not above 0"
 

@@ -8,8 +8,10 @@ repeat. All times of a job count from the start of its round: for a single group
 release of the iteration, otherwise the nominal one. Jobs of earlier rounds come in through a
 *shift*: rounds `lag` apart begin at least `lag` periods less the jitter after each other.
 
-`unfold` makes rounds as short as they can be. `unfold_hyperperiod` gives all clusters one round,
-the hyperperiod of the system: then each firing in it is a job with times of its own.
+`unfold` makes rounds as short as they can be. `unfold_hyperperiod` gives clusters whose phases are
+known one round, the hyperperiod of their clock: then each firing in it is a job with times of its
+own. A cluster that *moves* against its clock, since others release it, and one that is alone on its
+clock keep their own rounds, which begin at the actual release.
 """
 
 from __future__ import annotations
@@ -154,8 +156,9 @@ class Cluster:
     """`order` has the jobs of a round so that each comes after those it waits for in the same
     round.
 
-    `offset` is that of the nominal start of some round; None if it is not known, or if a round is
-    neither one iteration of a group nor the hyperperiod.
+    `offset` is that of the nominal start of some round on the `clock`; None if it is not known, or
+    if a round is neither one iteration of a group nor the hyperperiod. Rounds begin up to `jitter`
+    later.
     """
 
     groups: tuple[int, ...]
@@ -164,6 +167,7 @@ class Cluster:
     offset: int | None
     lanes: tuple[int, ...]
     order: tuple[int, ...]
+    clock: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,27 +232,36 @@ def unfold(system: TimedSystem) -> Unfolded:
 
 
 def unfold_hyperperiod(system: TimedSystem) -> Unfolded | None:
-    """The numbers of a system over its hyperperiod; None where some offset is not known, or where
-    more than MOST_JOBS firings are in a hyperperiod.
+    """The numbers of a system over the hyperperiods of its clocks; None where more than MOST_JOBS
+    firings are in them.
 
     Raises Refused with what is wrong with the system.
     """
     wrong = faults(system)
     if wrong:
         raise Refused(wrong)
-    if any(g.offset is None for g in system.groups):
-        return None
-    whole = hyperperiod([Fraction(g.period) for g in system.groups])
-    firings = sum(whole / g.period * sum(t.firings for t in g.tasks) for g in system.groups)
+    wholes = {clock: hyperperiod(periods) for clock, periods in _periods(system).items()}
+    firings = Fraction(0)
+    for g in system.groups:
+        firings += wholes[g.on_clock] / g.period * sum(t.firings for t in g.tasks)
     if firings > MOST_JOBS:
         return None
-    return _Unfolding(system, whole).result()
+    return _Unfolding(system, wholes).result()
+
+
+def _periods(system: TimedSystem) -> dict[str, list[Fraction]]:
+    """The periods of the groups on each clock."""
+    periods: dict[str, list[Fraction]] = {}
+    for group in system.groups:
+        periods.setdefault(group.on_clock, []).append(Fraction(group.period))
+    return periods
 
 
 class _Unfolding:
-    """The work of `unfold`, step by step. All rounds take `whole` ns, or as little as they can."""
+    """The work of `unfold`, step by step. Rounds of clusters that do not move take as many ns as
+    `wholes` has for their clock; without it all take as little as they can."""
 
-    def __init__(self, system: TimedSystem, whole: Fraction | None = None) -> None:
+    def __init__(self, system: TimedSystem, wholes: dict[str, Fraction] | None = None) -> None:
         self.groups = system.groups
         self.system = system
         self.workers = workers_of(system)
@@ -261,9 +274,11 @@ class _Unfolding:
         self.curve = [[self._curve(t) for t in g.tasks] for g in system.groups]
         self.number = [0, *accumulate(len(g.tasks) for g in system.groups)]
         self.period = [self._int(g.period) for g in system.groups]
-        self.jitter = [self._int(g.jitter) for g in system.groups]
+        self.jitter = [self._int(g.jitter or 0) for g in system.groups]
         self.sources = [{self.tasks[i][t] for t in sources(g)} for i, g in enumerate(system.groups)]
-        self.whole = None if whole is None else self._int(whole)
+        self.wholes = None
+        if wholes is not None:
+            self.wholes = {clock: self._int(whole) for clock, whole in wholes.items()}
         self.round: dict[int, int] = {}
         self.drafts: list[_Draft] = []
         self.lanes: list[list[int]] = [[] for _ in self.workers]
@@ -273,7 +288,7 @@ class _Unfolding:
         for g in self.groups:
             period = Fraction(g.period)
             parts.update((period / t.firings).denominator for t in g.tasks)
-            parts.update(Fraction(x).denominator for x in (g.jitter, g.offset or 0))
+            parts.update(Fraction(x).denominator for x in (g.jitter or 0, g.offset or 0))
             for t in g.tasks:
                 parts.update(x.denominator for x in (*t.wcet, *t.bcet, *t.phases))
         return lcm(*parts)
@@ -351,11 +366,14 @@ class _Unfolding:
             yield together[h], [i for i, m in enumerate(members) if home[m[0]] == h]
 
     def _cluster(self, groups: list[int], lanes: list[int]) -> Cluster:
-        single = self.whole is None and self._is_single(groups, lanes)
+        clock = self.groups[groups[0]].on_clock
+        single = self._is_single(groups, lanes) and self._moves(groups[0])
         if single:
             whole, jitter = self.period[groups[0]], self.jitter[groups[0]]
+        elif self.wholes is None or self._is_alone(groups):
+            whole, jitter = self._common_round(groups, lanes), 0
         else:
-            whole, jitter = self.whole or self._common_round(groups, lanes), 0
+            whole, jitter = self.wholes[clock], 0
         self.round.update(dict.fromkeys(groups, whole))
         counts = {g: whole // self.period[g] for g in groups}
         job_of: dict[Key, int] = {}
@@ -368,14 +386,31 @@ class _Unfolding:
             self._release(g, job_of, counts[g], 0 if single else self.jitter[g])
         self._settle(order, whole, jitter)
         offset = self._offset(groups)
-        if not single and self.whole is None:
+        if not single and self.wholes is None:
             offset = None
-        return Cluster(tuple(groups), whole, jitter, offset, tuple(lanes), tuple(order))
+        return Cluster(tuple(groups), whole, jitter, offset, tuple(lanes), tuple(order), clock)
+
+    def _moves(self, group: int) -> bool:
+        """Do times of a group count from its actual releases? Where hyperperiods are unfolded,
+        those of groups with a trigger do, and of those that are alone on their clock."""
+        if self.wholes is None or self.groups[group].trigger is not None:
+            return True
+        return self._is_alone([group])
+
+    def _is_alone(self, groups: list[int]) -> bool:
+        """Is no other group on the clock of these?"""
+        clock = self.groups[groups[0]].on_clock
+        return all(g.on_clock != clock for i, g in enumerate(self.groups) if i not in groups)
 
     def _is_single(self, groups: list[int], lanes: list[int]) -> bool:
         """Is this one group, whose orders have one iteration each, and none that works behind?"""
+        group = self.groups[groups[0]]
         if len(groups) > 1:
             return False
+        released = sources(group)
+        often = any(t.firings > 1 for t in group.tasks if t.name in released)
+        if group.trigger is not None and often:
+            return False  # each of its tokens comes at a time of its own
         for i in lanes:
             for p in self.workers[i].sequence:
                 if p.index or p.stage or self.rounds[i].get(p.group, 1) != 1:
@@ -402,11 +437,13 @@ class _Unfolding:
 
     def _offset(self, groups: list[int]) -> int | None:
         """The offset that groups of a cluster share, if it is known. Raises Refused."""
-        offsets = {self.groups[g].offset for g in groups}
+        offsets = {(self.groups[g].clock, self.groups[g].offset) for g in groups}
         if len(offsets) > 1:
             names = ", ".join(f"`{self.groups[g].name}`" for g in groups)
             raise Refused([f"{names} share a static order, but not their offset"])
-        offset = offsets.pop()
+        _, offset = offsets.pop()
+        if offset is None and self.wholes is not None:
+            offset = 0
         return None if offset is None else self._int(offset)
 
     def _repeat(self, lane: int, counts: dict[int, int], job_of: dict[Key, int]) -> None:
@@ -594,7 +631,7 @@ class _Unfolding:
     def _start(self, d: _Draft, jitter: int) -> int:
         """Workers start less than a round before the first release, if its offset is not known."""
         before = self.round[d.group]
-        if self.whole is not None:
+        if self.wholes is not None:
             before = max(self.period[d.group], self._int(self.groups[d.group].offset or 0))
         return self._begin(d) - before - jitter
 

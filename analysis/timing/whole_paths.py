@@ -328,6 +328,8 @@ class _Toll:
             return
         other = net.clusters[net.lanes[net.jobs[d.first].worker].cluster]
         step = gcd(cluster.round, d.spacing)
+        if other.clock != cluster.clock:
+            return
         if other.offset is None or d.spacing // step > MOST_PHASES:
             return
         for phase in range(0, d.spacing, step):

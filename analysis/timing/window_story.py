@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from .busy_window import Tally
-from .by_windows import Met, WindowChain, WindowEnd, WindowSolver
+from .by_windows import Met, WindowChain, WindowEnd, WindowSolver, rounds_apart
 from .story import LastWindow, Story, WindowPath
 from .terms import Kind, Term, filled
 from .unfolding import JobWait
@@ -23,12 +23,13 @@ class WindowStory(Story):
     def __init__(self, solution: WindowSolver, number: int) -> None:
         super().__init__(solution, number)
         self.solution = solution
+        self.jitter = self.cluster.jitter
         self.notes = solution.explained(number)
 
     def window(self, j: int) -> LastWindow:
         """The window in which a job ends last."""
         note = self.notes[j]
-        start = note.start - note.rounds * self.cluster.round
+        start = note.start - rounds_apart(self.cluster, note.rounds)
         return LastWindow(
             start,
             note.end - start,
@@ -96,7 +97,7 @@ class WindowStory(Story):
         """What rivals take from a window."""
         net = self.net
         rank = net.lanes[net.jobs[j].worker].rank
-        for met in chain.rivals:
+        for met in self.solution.worst(chain):
             lane = net.lanes[met.rival.lane]
             kind: Kind = "queue" if net.fifo[lane.processor] else "equal"
             if lane.rank > rank:

@@ -495,7 +495,6 @@ FAULTY = [
     (group("A", 10, task("a", "c", 1), jitter=-1), "jitter of `A` is -1"),
     (group("A", 10, task("a", "c", 1), deadline=0), "deadline of `A` is 0"),
     (group("A", 10, task("a", "c", 1), offset=-1), "offset of `A` is -1"),
-    (group("A", 10, task("a", "c", 1), offset=10), "offset of `A` is 10"),
     (group("A", 10, task("a", "x", 1)), "`x`, which is no processor"),
     (group("A", 10, task("a", "c", 1, best=2)), "best-case times of `a`"),
     (group("A", 10, task("a", "c")), "no execution time"),

@@ -1,0 +1,84 @@
+"""Groups that are released by the tokens of others: when that can be.
+
+In: a timed system with triggers, and a solver of systems whose releases are known. Out: the same
+system with the clock, the offset and the jitter of each triggered group, and its solution.
+
+A token comes when a firing of the trigger ends, between its earliest and its latest end. So a group
+is on the clock of the one that releases it, with the earliest of these as its offset and the time
+up to the latest as its jitter. Latest ends depend on the jitters of others, and these on latest
+ends: both grow together until what a solution says is within what it was made from (Tindell and
+Clark, "Holistic schedulability analysis for distributed hard real-time systems", 1994).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Protocol, TypeVar
+
+from .system import TimedGroup, TimedSystem, TimedTrigger
+
+#: Jitters that still grow after so many solutions are without bound.
+MOST_SOLUTIONS = 32
+
+#: The earliest and the latest end in ns of each firing of a task in an iteration, from the nominal
+#: release of that; None where it has no bound.
+TaskEnds = list[tuple[Fraction, Fraction]] | None
+
+
+class Solution(Protocol):
+    """A system that is solved."""
+
+    def task_ends(self, trigger: TimedTrigger) -> TaskEnds:
+        """When the firings of a task end."""
+
+
+SolutionT = TypeVar("SolutionT", bound=Solution)
+
+
+def with_releases(
+    system: TimedSystem, solve: Callable[[TimedSystem], SolutionT]
+) -> tuple[TimedSystem, SolutionT]:
+    """The system with the releases of all groups, and its solution."""
+    system = replace(system, groups=tuple(_at_first(g, system) for g in system.groups))
+    for _ in range(MOST_SOLUTIONS):
+        solution = solve(system)
+        groups = {g.name: g for g in system.groups}
+        later = tuple(_widened(g, groups, solution) for g in system.groups)
+        if later == system.groups:
+            return system, solution
+        system = replace(system, groups=later)
+    lost = tuple(g if g.trigger is None else replace(g, jitter=None) for g in system.groups)
+    system = replace(system, groups=lost)
+    return system, solve(system)
+
+
+def _at_first(group: TimedGroup, system: TimedSystem) -> TimedGroup:
+    """A triggered group before anything is known of its tokens."""
+    if group.trigger is None:
+        return group
+    writer = group
+    groups = {g.name: g for g in system.groups}
+    while writer.trigger is not None:
+        writer = groups[writer.trigger.group]
+    return replace(group, clock=writer.on_clock, offset=Fraction(0), jitter=Fraction(0))
+
+
+def _widened(group: TimedGroup, groups: Mapping[str, TimedGroup], solution: Solution) -> TimedGroup:
+    """A group whose releases include those that a solution shows."""
+    if group.trigger is None or group.jitter is None:
+        return group
+    writer = groups[group.trigger.group]
+    ends = solution.task_ends(group.trigger)
+    if ends is None or writer.jitter is None:
+        return replace(group, jitter=None)
+    apart = Fraction(writer.period) / len(ends)
+    start = Fraction(writer.offset or 0)
+    first = start + min(earliest - k * apart for k, (earliest, _) in enumerate(ends))
+    last = start + max(latest - k * apart for k, (_, latest) in enumerate(ends))
+    offset = first if first >= 0 else first % Fraction(group.period)
+    jitter = last - first
+    if offset == group.offset:
+        jitter = max(jitter, Fraction(group.jitter))
+    return replace(group, offset=offset, jitter=jitter)
