@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from ..runtime.digits import decimals
 if TYPE_CHECKING:
     from ..driver.solve.deadlines import Joint
     from ..driver.solve.state_map import States
+    from ..model.conditions import Condition
     from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound
     from ..model.scenario import State
     from ..search.deadline.outcome import FewestCores
@@ -27,7 +28,7 @@ def joint_table(joint: Joint) -> str:
     groups, verdict = joint.mapping.groups, joint.outcome.verdict
     if not groups or verdict is None:
         return f"{_search(joint)}\n{_nothing_found(joint)}"
-    ran, holding = any(group.frames for group in groups), joint.holding
+    ran = any(group.frames for group in groups)
     tables = [
         _processors(joint.mapping),
         columns([_head("app", "response ms", ran), *_app_rows(groups, ran)], left=2),
@@ -37,16 +38,16 @@ def joint_table(joint: Joint) -> str:
         tables.append(columns(rows, left=2))
     above = [*_seen_above(groups)]
     if above:
-        waited = ", or it waited for the interpreter" if holding else ""
+        waited = ", or it waited for the interpreter" if joint.holding else ""
         tables.append(
             f"seen above its bound: {', '.join(above)}; the times that the bound assumes were too"
             f" short,\nor a live source had no data for longer than its period{waited}"
         )
     if joint.problem.background:
         tables.append(_background(joint))
-    if holding:
-        holders = _some(holding)
-        tables.append(f"no bound includes waits for the interpreter, which {holders} may hold")
+    conditions = "\n".join(_conditions(groups))
+    if conditions:
+        tables.append(conditions)
     if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
@@ -105,7 +106,7 @@ def _app_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
         word = _verdict(group)
         row = [
             group.app,
-            word + _supposing(group, group.schedulable),
+            word + _supposing(group.conditions, group.schedulable),
             _ms(group.response_ns),
             _ms(group.deadline_ns),
         ]
@@ -124,13 +125,29 @@ def _seen_above(groups: tuple[GroupBound, ...]) -> Iterator[str]:
                 yield name
 
 
-def _supposing(group: GroupBound, good: bool, unskipped: bool = False) -> str:
+def _supposing(conditions: Iterable[Condition], good: bool) -> str:
     """Under what conditions the verdict on an app, or on one of its paths, holds; empty if under
-    none."""
-    supposed = replace(group, interpreter=group.interpreter and good).supposed
-    conditions = [supposed, "no frame is skipped" if unskipped and good else ""]
-    said = " and ".join(condition for condition in conditions if condition)
+    none. What is too late may be in time with other times."""
+    from ..model.conditions import condition_words
+
+    said = condition_words(c for c in conditions if good or c.name == "estimated")
     return f" if {said}" if said else ""
+
+
+def _conditions(groups: Iterable[GroupBound]) -> Iterator[str]:
+    """What the good verdicts rest on, a line each."""
+    from ..model.conditions import together
+
+    made: list[Condition] = []
+    for group in groups:
+        if group.schedulable:
+            made += group.conditions
+        if any(path.met for path in group.paths):
+            made += group.conditions
+        for path in group.paths:
+            made += path.conditions if path.met else ()
+    for condition in together(made):
+        yield f"{condition.words or 'assumed'}: {condition.sentence}"
 
 
 def _verdict(group: GroupBound) -> str:
@@ -187,18 +204,18 @@ def _what_is_proved(joint: Joint) -> str:
         lines.append(f"nothing assures a share of {', '.join(unassured)}: no priorities there")
     if any(app.share is None for app in apps):
         lines.append("bounds count apps in the background as endless work below all others")
-    if any(group.niceness for group in joint.mapping.groups):
-        lines.append("threads are below others by niceness (nice 19), which is not proved")
     return "\n".join([*lines, "times of these apps are predicted"])
 
 
 def _path_rows(groups: tuple[GroupBound, ...], ran: bool) -> Iterator[list[str]]:
+    from ..model.conditions import together
+
     for group in groups:
         for path in group.paths:
             word = ""
             if path.deadline_ns is not None:
                 word = "met" if path.met else "too late"
-                word += _supposing(group, path.met, path.unskipped)
+                word += _supposing(together((*group.conditions, *path.conditions)), path.met)
             row = [path.name, word, _ms(path.latency_ns), _ms(path.deadline_ns)]
             if ran:
                 row += _seen(path, path.firings)
@@ -369,9 +386,7 @@ def _group_as_data(group: GroupBound) -> dict[str, Any]:
         "response_time_ns": group.response_ns,
         "deadline_ns": group.deadline_ns,
         "schedulable": group.schedulable,
-        "conditional": group.conditional,
-        "niceness": group.niceness,
-        "interpreter": group.interpreter,
+        "conditions": [condition.as_data() for condition in group.conditions],
     }
     if group.frames:
         bounds |= {"seen_ns": group.seen_ns, "frames": group.frames, "missed": group.missed}
@@ -387,7 +402,7 @@ def _path_as_data(path: PathBound, ran: bool) -> dict[str, Any]:
         "latency_ns": path.latency_ns,
         "deadline_ns": path.deadline_ns,
         "met": path.met,
-        "unskipped": path.unskipped,
+        "conditions": [condition.as_data() for condition in path.conditions],
     }
     if ran:
         bounds |= {"seen_ns": path.seen_ns, "firings": path.firings, "missed": path.missed}

@@ -243,7 +243,8 @@ def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: E
     word, values = option.word, option.values
     match option.key:
         case "scheduler":
-            return replace(pool, scheduler=_scheduler(word, context) or pool.scheduler)
+            scheduler = _scheduler(word, pool.kind, context)
+            return replace(pool, scheduler=scheduler or pool.scheduler)
         case "wakeup":
             latency = _wakeup(option, pool.kind, context, evaluate)
             return replace(pool, wakeup_ns=latency)
@@ -277,13 +278,18 @@ def _quantities(
     return tuple(value * factor for value in values if value is not None)
 
 
-def _scheduler(word: s.Word, context: Context) -> Scheduler | None:
-    """None after a fault."""
-    for scheduler in SCHEDULERS:
+def _scheduler(word: s.Word, kind: str, context: Context) -> Scheduler | None:
+    """None after a fault. Programs start work on other processors than CPUs in the order in which
+    it comes, and what runs there is not interrupted: no priorities hold."""
+    words = tuple(w for w in SCHEDULERS if kind == "cpu" or w != "fixed_priority")
+    for scheduler in words:
         if scheduler == word.text:
             return scheduler
-    help_text = did_you_mean(word.text, SCHEDULERS) or f"use {one_of(SCHEDULERS)}"
-    context.fault("F105", f"`{word.text}` is no scheduler", word.span, help=help_text)
+    help_text = did_you_mean(word.text, words) or f"use {one_of(words)}"
+    message = f"`{word.text}` is no scheduler"
+    if word.text in SCHEDULERS:
+        message = f"programs do not keep `{word.text}` on a {kind}"
+    context.fault("F105", message, word.span, help=help_text)
     return None
 
 

@@ -6,14 +6,15 @@ import json
 from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from .conditions import Condition, ConditionName, condition_words
 from .deployment import PlannedMemory
-from .json_reader import Between, parse_version, read
+from .json_reader import Between, of_version, parse, read
 from .scenario import ChangeProtocol
 from .span import Span
 
-MAPPING_VERSION = 1
+MAPPING_VERSION = 2
 #: Points of a history that a file keeps.
 MOST_POINTS = 500
 #: Limits of pins and mappings: larger values are mistakes, and each item would be created.
@@ -382,9 +383,9 @@ class PathBound:
     """The worst case of a path, or of an age or a reaction over several apps: a bound on its
     latency (None = none is known), and its deadline, if it has one.
 
-    `met`: the deadline is proved; `unskipped`: the proof supposes that no error leaves out a frame
-    on the way. If the program ran at its own periods, `seen_ns` is the longest
-    latency over `firings` of the task at its end; `missed` of them missed the deadline.
+    `met`: the deadline is proved, under the conditions of its app and its own `conditions`. If the
+    program ran at its own periods, `seen_ns` is the longest latency over `firings` of the task at
+    its end; `missed` of them missed the deadline.
     """
 
     source: str
@@ -396,7 +397,7 @@ class PathBound:
     firings: _WholeNs = 0
     missed: _WholeNs = 0
     kind: Literal["path", "age", "reaction"] = "path"
-    unskipped: bool = False
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def name(self) -> str:
@@ -410,34 +411,30 @@ class GroupBound:
     """The worst case of an app under a mapping: a bound on its response time (None = none is known)
     and its deadline.
 
-    Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved.
-    `conditional`: the proof uses estimated times. If the program ran at its own periods, `seen_ns`
-    is the longest response over its `frames`; `missed` of them missed the deadline, those included
-    that could not begin in time. `niceness`: the proof supposes that niceness keeps threads in the
-    background behind all others; `interpreter`: that no task in another thread holds Python's
-    interpreter while a thread of the app wants it.
+    Without a `deadline_ns` only those of `paths` count. `schedulable`: all of them are proved,
+    under the `conditions`. If the program ran at its own periods, `seen_ns` is the longest response
+    over its `frames`; `missed` of them missed the deadline, those included that could not begin in
+    time.
     """
 
     app: str
     response_ns: _WholeNs | None
     deadline_ns: _WholeNs | None
     schedulable: bool
-    conditional: bool
     seen_ns: _WholeNs | None = None
     frames: _WholeNs = 0
     missed: _WholeNs = 0
     paths: tuple[PathBound, ...] = ()
-    niceness: bool = False
-    interpreter: bool = False
+    conditions: tuple[Condition, ...] = ()
+
+    def rests_on(self, name: ConditionName) -> bool:
+        """Is that one of its conditions?"""
+        return any(condition.name == name for condition in self.conditions)
 
     @property
     def supposed(self) -> str:
         """What its bounds suppose, in words; empty if nothing."""
-        words = {"estimates": self.conditional, "niceness": self.niceness}
-        hold = " and ".join(word for word, needed in words.items() if needed)
-        conditions = [f"{hold} {'holds' if hold == 'niceness' else 'hold'}"] if hold else []
-        conditions += ["the interpreter is free"] if self.interpreter else []
-        return " and ".join(conditions)
+        return condition_words(self.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,7 +546,7 @@ class Mapping:
     @staticmethod
     def from_json(text: str | bytes) -> tuple[Mapping, dict[str, str]]:
         """Inverse of `to_json`. Raises ValueError with the place and the reason."""
-        document = parse_version(text, "mapping", MAPPING_VERSION)
+        document = of_version(_current(parse(text)), "mapping", MAPPING_VERSION)
         identity = read(_Identity, {"identity": document.pop("identity", {})})
         mapping = read(Mapping, document)
         listed = {
@@ -564,6 +561,31 @@ class Mapping:
                 twice = next(t for t in tasks if tasks.count(t) > 1)
                 raise ValueError(f"{where} has `{twice}` twice")
         return mapping, identity.identity
+
+
+def _current(document: Any) -> dict[str, Any]:
+    """A document as this version has it. Verdicts of version 1 have flags instead of conditions,
+    and not for all that they rest on. Raises ValueError."""
+    if not isinstance(document, dict) or "version" not in document:
+        raise ValueError(f"not a mapping of version {MAPPING_VERSION}")
+    if document["version"] != 1 or isinstance(document["version"], bool):
+        return document
+    states = [state for state in _listed(document, "states") if isinstance(state, dict)]
+    for bounds in (_listed(document, "groups"), *(_listed(state, "groups") for state in states)):
+        for bound in bounds:
+            if isinstance(bound, dict):
+                bound["conditions"] = [{"name": "older"}]
+                for flag in ("conditional", "niceness", "interpreter"):
+                    bound.pop(flag, None)
+                for path in _listed(bound, "paths"):
+                    if isinstance(path, dict):
+                        path.pop("unskipped", None)
+    return {**document, "version": MAPPING_VERSION}
+
+
+def _listed(document: dict[str, Any], name: str) -> list[Any]:
+    found = document.get(name)
+    return found if isinstance(found, list) else []
 
 
 @dataclass(frozen=True, slots=True)

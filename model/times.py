@@ -33,7 +33,7 @@ from .workload import WorkloadCurve, cyclic_workload
 #: Factor on estimated times: those of accelerators fell 7.8 to 8.9 % short in Kim's thesis (5.5.3).
 MARGIN = Fraction(11, 10)
 
-Source = Literal["pin", "declared", "measured", "estimated"]
+TimeOrigin = Literal["pin", "declared", "measured", "estimated"]
 #: The weakest origin of an app's times: all from the text, some from a profile, some unknown.
 Weakest = Literal["wcet", "profile", "unit"]
 
@@ -48,7 +48,7 @@ class FiringTime:
 
     worst_ns: tuple[Fraction, ...]
     mean_ns: Fraction
-    source: Source
+    source: TimeOrigin
     entry: ProfileEntry | None = None
 
     @property
@@ -296,7 +296,7 @@ def _mean(phases: tuple[Fraction, ...]) -> Fraction:
     return phases[0] if len(phases) == 1 else sum(phases, Fraction(0)) / len(phases)
 
 
-def _measured(entry: ProfileEntry) -> Source:
+def _measured(entry: ProfileEntry) -> TimeOrigin:
     return "estimated" if entry.estimated else "measured"
 
 

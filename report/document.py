@@ -110,7 +110,7 @@ class PathRow:
     task, or over several apps: the age of data, or the reaction to an event (`kind` is `path`,
     `age` or `reaction`).
 
-    `bound_ns` is proved for the mapped program (`conditional`: from estimated times), `least_ns` is
+    `bound_ns` is proved for the mapped program, `least_ns` is
     the lower bound for all mappings. `above_bound` counts the measured ones above the bound, as
     exactly as the bins of the histogram permit. `supposed` is what the bound supposes, in words.
     """
@@ -121,7 +121,6 @@ class PathRow:
     task: str
     deadline_ns: int | None
     bound_ns: int | None
-    conditional: bool
     least_ns: int | None
     count: int | None = None
     mean_ns: int | None = None

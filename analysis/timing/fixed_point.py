@@ -57,8 +57,7 @@ class FixedPoint(ABC):
         for number, cluster in enumerate(self.net.clusters):
             for group in (self.net.system.groups[g] for g in cluster.groups):
                 if group.jitter is None:
-                    who = "what" if group.trigger is None else f"`{group.trigger.group}`, which"
-                    yield number, f"`{group.name}` waits for {who} has no bound"
+                    yield number, f"nothing bounds how late iterations of `{group.name}` begin"
 
     # -- answers -----------------------------------------------------------------------------------
     def response(self, group: int) -> Fraction | None:

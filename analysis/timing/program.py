@@ -2,15 +2,17 @@
 true of it.
 
 In: a deployment, and the worst-case time of a firing by task. Out: a timed system with the
-program's own workers, orders and channel capacities. Programs release all apps from one clock,
-beginning together. Workers of apps without a period, where others have one, are in the
-background.
+program's own workers, orders and channel capacities. Programs release apps from one clock,
+beginning together, but for those whose data come when they come. Workers of apps without a period,
+where others have one, are in the background.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 
 from ...model.deployment import (
     DeployedApp,
@@ -20,6 +22,7 @@ from ...model.deployment import (
     Deployment,
 )
 from ...model.platform import Platform, Pool
+from ...model.release import Release
 from ...model.workload import WorkloadCurve
 from .system import (
     Refused,
@@ -34,6 +37,7 @@ from .system import (
     TimedProcessor,
     TimedSystem,
     TimedTask,
+    TimedTrigger,
     TimedWorker,
 )
 
@@ -51,11 +55,13 @@ def timed_program(
     wcet_ns: Mapping[str, Time | tuple[Time, ...]],
     curves: Mapping[str, WorkloadCurve] | None = None,
     phases: Mapping[str, tuple[Time, ...]] | None = None,
+    releases: Mapping[str, Release] | None = None,
 ) -> TimedSystem:
     """The system to bound or simulate; several times of a task are those of its kernels, in order.
 
     For tasks with `curves` the times are in these. `phases` are the worst cases of tasks by phase,
-    where they differ; a longer time of a task holds for all of them.
+    where they differ; a longer time of a task holds for all of them. `releases` are those of apps
+    that are not released by the program's clock alone.
 
     Raises Refused where there is more to a program than firings one by one: no period, iterations
     that alternate, batches, cuts that move.
@@ -75,7 +81,12 @@ def timed_program(
     for app in deployment.apps:
         app_of.update((task.name, app.name) for task in app.tasks)
     return TimedSystem(
-        tuple(_group(a, home, wcet_ns, curves or {}, phases or {}) for a in paced),
+        tuple(
+            released(
+                _group(a, home, wcet_ns, curves or {}, phases or {}), (releases or {}).get(a.name)
+            )
+            for a in paced
+        ),
         tuple(processors.values()),
         tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention),
         timed_workers(workers, app_of),
@@ -159,9 +170,24 @@ def _group(
         tuple(_channel(c, tasks) for c in app.channels),
         _time(app.deadline_ns),
         app.priority,
-        offset=0,
         paths=tuple(paths),
     )
+
+
+def released(group: TimedGroup, release: Release | None) -> TimedGroup:
+    """A group with its releases; without any, those of the program's clock. What tokens release has
+    their period, and is due when it was."""
+    if release is None:
+        return replace(group, offset=0)
+    if group.deadline is not None and any(s.keep is not None for s in release.sources):
+        # So many iterations a program lets begin (`codegen.frames`).
+        group = replace(group, under_way=max(1, ceil(group.deadline / group.period)))
+    if release.period_ns != group.period:
+        group = replace(group, period=release.period_ns, deadline=group.due)
+    if release.trigger is not None:
+        trigger = TimedTrigger(release.trigger.app, release.trigger.task)
+        return replace(group, offset=0, trigger=trigger)
+    return replace(group, offset=0 if release.clocked else None)
 
 
 def _time(ns: str | None) -> Fraction | None:

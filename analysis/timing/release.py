@@ -30,6 +30,9 @@ TaskEnds = list[tuple[Fraction, Fraction]] | None
 class Solution(Protocol):
     """A system that is solved."""
 
+    def overlap(self, name: str) -> int:
+        """How many next iterations of a group can be released before one has ended."""
+
     def task_ends(self, trigger: TimedTrigger) -> TaskEnds:
         """When the firings of a task end."""
 
@@ -47,11 +50,25 @@ def with_releases(
         groups = {g.name: g for g in system.groups}
         later = tuple(_widened(g, groups, solution) for g in system.groups)
         if later == system.groups:
-            return system, solution
+            break
         system = replace(system, groups=later)
-    lost = tuple(g if g.trigger is None else replace(g, jitter=None) for g in system.groups)
+    lost = tuple(_lost(g, system.groups == later, solution) for g in system.groups)
+    if lost == system.groups:
+        return system, solution
     system = replace(system, groups=lost)
     return system, solve(system)
+
+
+def _lost(group: TimedGroup, settled: bool, solution: Solution) -> TimedGroup:
+    """A group without releases that can be bounded: those of its tokens are not settled, or some of
+    its iterations have to wait until others end. On one processor they do so anyway."""
+    spread = len({task.processor for task in group.tasks}) > 1
+    held_up = False
+    if group.under_way is not None and spread:
+        held_up = solution.overlap(group.name) >= group.under_way
+    if held_up or (group.trigger is not None and not settled):
+        return replace(group, jitter=None)
+    return group
 
 
 def _at_first(group: TimedGroup, system: TimedSystem) -> TimedGroup:

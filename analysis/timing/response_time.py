@@ -27,12 +27,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 
 from .background import without_background
 from .by_streams import StreamSolver
 from .by_windows import WindowSolver
 from .chains import PathBounds, bound_in_any_phases, over_ways
 from .fixed_point import FixedPoint, TooLate
+from .joined import MOST_OVERLAP, joined
 from .one_clock import bound_on_one_clock
 from .release import TaskEnds, with_releases
 from .story import Story
@@ -51,6 +53,7 @@ StoryOf = Callable[[int], Story]
 class _Solved:
     """The bounds of a system with known releases, and the solvers that they are by."""
 
+    system: TimedSystem
     worst: WorstCases
     solvers: tuple[FixedPoint, ...]
 
@@ -65,6 +68,19 @@ class _Solved:
                 both = zip(found, ends, strict=True)
                 found = [(max(a, c), min(b, d)) for (a, b), (c, d) in both]
         return found
+
+    def overlap(self, name: str) -> int:
+        """How many of the next iterations of a group can be released before one has ended, at
+        most."""
+        group = next(g for g in self.system.groups if g.name == name)
+        most = 0
+        for task in group.tasks:
+            ends = self.task_ends(TimedTrigger(name, task.name))
+            if ends is None:
+                return MOST_OVERLAP + 1
+            last = max(latest for _, latest in ends) + Fraction(group.jitter or 0)
+            most = max(most, ceil(last / group.period) - 1)
+        return most
 
 
 def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> WorstCases:
@@ -81,16 +97,29 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
 
 
 def _solved(system: TimedSystem, patience: Fraction | None) -> _Solved:
-    """The bounds of a system with known releases."""
+    """The bounds of a system with known releases, whose workers are joined where they can be."""
+    overlaps: dict[str, int] = {}
+    while True:
+        joint, names = joined(system, overlaps)
+        solved = _solved_as_it_is(joint, patience)
+        more = {name: solved.overlap(name) for name in names}
+        more = {name: n for name, n in more.items() if n > overlaps.get(name, 0)}
+        if not more or (patience is not None and _late(joint, solved.worst)):
+            return solved
+        overlaps |= more
+
+
+def _solved_as_it_is(system: TimedSystem, patience: Fraction | None) -> _Solved:
+    """The bounds of a system with known releases and these workers."""
     windows = _by_windows(system, patience)
     by_windows = None if windows is None else _numbers(windows)
     enough = patience is not None and by_windows is not None and not _late(system, by_windows)
     if enough and windows is not None and by_windows is not None:
-        return _Solved(by_windows, (windows,))
+        return _Solved(system, by_windows, (windows,))
     streams = StreamSolver(unfold(system), patience)
     streams.solve()
     solvers = (streams,) if windows is None else (windows, streams)
-    return _Solved(_least(by_windows, _numbers(streams)), solvers)
+    return _Solved(system, _least(by_windows, _numbers(streams)), solvers)
 
 
 def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
@@ -102,9 +131,9 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     names = [group.name for group in system.groups]
     system = with_late_ends(without_background(system))
     patience = Fraction(1)
-    if any(group.trigger is not None for group in system.groups):
-        system, solved = with_releases(system, lambda released: _solved(released, patience))
-        return None if _late(system, solved.worst) else _of(names, solved.worst)
+    if any(group.trigger is not None or group.offset is None for group in system.groups):
+        _, solved = with_releases(system, lambda released: _solved(released, patience))
+        return None if _late(solved.system, solved.worst) else _of(names, solved.worst)
     windows = _by_windows(system, patience)
     by_windows = None if windows is None else _numbers(windows)
     late: Collection[int] = range(len(system.groups))
@@ -204,8 +233,9 @@ def bounds(system: TimedSystem) -> Bounds:
     """All bounds, taken apart: the least of both analyses. Raises Refused."""
     names = [group.name for group in system.groups]
     system = with_late_ends(without_background(system))
-    if any(group.trigger is not None for group in system.groups):
-        system, _ = with_releases(system, lambda released: _solved(released, None))
+    if any(group.trigger is not None or group.offset is None for group in system.groups):
+        _, solved = with_releases(system, lambda released: _solved(released, None))
+        system = solved.system
     streams = StreamSolver(unfold(system))
     streams.solve()
     by_streams = _told(streams, lambda number: StreamStory(streams, number))

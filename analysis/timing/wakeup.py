@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .system import TimedGroup, TimedSystem, TimedTask
+from .system import Time, TimedGroup, TimedSystem, TimedTask
 
 
 def with_late_ends(system: TimedSystem) -> TimedSystem:
@@ -28,13 +28,13 @@ def with_late_ends(system: TimedSystem) -> TimedSystem:
         return system
 
     def later(group: TimedGroup) -> TimedGroup:
-        tasks = tuple(_longer(task, late.get(task.processor, 0)) for task in group.tasks)
+        tasks = tuple(longer(task, late.get(task.processor, 0)) for task in group.tasks)
         return replace(group, tasks=tasks)
 
     return replace(system, groups=tuple(later(group) for group in system.groups))
 
 
-def _longer(task: TimedTask, late: int) -> TimedTask:
+def longer(task: TimedTask, late: Time) -> TimedTask:
     """The task with firings that take longer by so much, in their last sub-task."""
     if not late:
         return task

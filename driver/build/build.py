@@ -69,7 +69,7 @@ class BuildOptions:
 class Built(NotebookResult):
     """A finished build. `fresh` is false if the directory already held exactly these files.
 
-    `times` holds the source of each task's time, in the words of `model.times.Source`; `predicted`
+    `times` holds the source of each task's time, in the words of `TimeOrigin`; `predicted`
     is a stage's time from the stored mapping, `reference` the time of the task's stand-in,
     `unknown` none. `compared` says of networks in fewer bits on another engine how near they are to
     32 bits. `ends` are the open ends of a node of a robot.

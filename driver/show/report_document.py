@@ -385,7 +385,6 @@ class DocumentRows:
     def _paths_of(self, app: Application, group: GroupBound | None) -> Iterator[PathRow]:
         """The frames of an app, and the paths that have a deadline or a number."""
         analysis, ran = self._analyses[app.name], self._ran_app(app.name)
-        conditional = group is not None and group.conditional
         supposed = "" if group is None else group.supposed
         frames = PathRow(
             app=app.name,
@@ -394,7 +393,6 @@ class DocumentRows:
             task="",
             deadline_ns=_ns(app.due_ns),
             bound_ns=None if group is None else group.response_ns,
-            conditional=conditional,
             least_ns=_ns(analysis.latency_lower),
             supposed=supposed,
         )
@@ -416,7 +414,6 @@ class DocumentRows:
                 task=task,
                 deadline_ns=deadlines.get(ends),
                 bound_ns=bounds.get(ends),
-                conditional=conditional,
                 least_ns=least.get(ends),
                 supposed=supposed,
             )

@@ -24,6 +24,7 @@ from ...model.link_ends import linked, neighbors
 from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
 from ...model.profile import ProfileEntry
+from ...model.release import Release, releases_of
 from ...model.resampling import hosts, without_resampling
 from ...model.times import MARGIN, FiringTime, Times
 from ...model.transfers import without_transfers
@@ -59,6 +60,7 @@ def joint_problem(
     """
     platform = valid.platform
     pins = pinned(valid.system.apps, platform, valid.system.pins)[0]
+    releases = releases_of(valid.system.apps, valid.repetition)
     groups: list[TaskGroup] = []
     tasks: list[DeadlineTask] = []
     networks: list[_CutNetwork] = []
@@ -82,7 +84,7 @@ def joint_problem(
                 faults.append(_untimed(task, wanted, platform))
             else:
                 tasks.append(_deadline_task(task, app.name, known, firings, pins.get(task.name)))
-        group = _group(app, app.period_ns, vector, insides, valid.system.pins, platform)
+        group = _group(app, releases[app.name], vector, insides, valid.system.pins, platform)
         groups.append(group)
         followers += _followers(app, vector)
     if faults:
@@ -247,6 +249,8 @@ def _deadline_task(
         engine=task.network is not None,
         phases={kind: time.phases_ns for kind, time in known.items() if time.phases_ns},
         python=frozenset(kind for kind in known if not apart and task.in_python_on(kind)),
+        by_text=frozenset(kind for kind, time in known.items() if time.from_text),
+        pinned=frozenset(kind for kind, time in known.items() if time.source == "pin"),
     )
 
 
@@ -293,13 +297,14 @@ def _front(platform: Platform, kernels: KernelRow) -> CandidateFront:
 
 def _group(
     app: Application,
-    period_ns: Fraction,
+    release: Release,
     vector: Mapping[str, int],
     insides: Mapping[str, LayerChain | None],
     pins: tuple[Pin, ...],
     platform: Platform,
 ) -> TaskGroup:
-    """The app with its channels, its paths and the order of its tasks."""
+    """The app with its channels, its paths and the order of its tasks. It has the period of its
+    releases; the text's is its deadline where it has no other."""
     buffers = {
         pin.task: pin.buffers for pin in pins if pin.platform == platform.name and pin.buffers
     }
@@ -308,7 +313,20 @@ def _group(
         TimedPath(path.source, path.sink, path.newest, path.deadline) for path in paths(app, vector)
     )
     order = tuple(task.name for task in app.tasks)
-    return TaskGroup(app.name, period_ns, app.deadline_ns, app.priority, channels, followed, order)
+    deadline_ns = app.deadline_ns
+    if deadline_ns is None and release.period_ns != app.period_ns:
+        held = any(path.deadline is not None for path in followed)
+        deadline_ns = None if held else app.period_ns
+    return TaskGroup(
+        app.name,
+        release.period_ns,
+        deadline_ns,
+        app.priority,
+        channels,
+        followed,
+        order,
+        release=release,
+    )
 
 
 def _channel(

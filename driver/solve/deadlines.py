@@ -270,9 +270,10 @@ def program(
     deployed = plan(mapped, its_times, place(mapped, its_times))
     paths = program_paths(joint.problem, assignment)
     chains = {group.name: group.chains for group in joint.problem.groups}
+    releases = {g.name: g.release for g in joint.problem.groups if g.release is not None}
 
     def planned() -> TimedSystem:
-        system = timed_program(deployed.deployment, valid.platform, times, curves, phases)
+        system = timed_program(deployed.deployment, valid.platform, times, curves, phases, releases)
         groups = [replace(g, paths=paths[g.name], chains=chains[g.name]) for g in system.groups]
         return replace(system, groups=tuple(groups))
 
@@ -396,8 +397,9 @@ def reasons(joint: Joint) -> list[str]:
     lines += _about_shares(joint.problem)
     lines += _about_interpreter(joint.holding)
     lines += [
-        f"`{name}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
-        for name in verdict.conditional
+        f"`{bound.app}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
+        for bound in joint.mapping.groups
+        if bound.rests_on("estimated")
     ]
     return lines
 

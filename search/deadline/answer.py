@@ -10,7 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, isfinite
 
-from ...analysis.timing.system import TimedSystem
+from ...analysis.timing.system import TimedChain, TimedSystem
+from ...model.conditions import Condition, together
 from ...model.mapping import (
     MOST_POINTS,
     Bands,
@@ -28,7 +29,7 @@ from ...model.mapping import (
     placed_on_engine,
 )
 from ...profiling.measure import MeasuredTimes
-from .interpreter import waited_for
+from .conditions import conditions
 from .limits import Held, held
 from .outcome import Outcome
 from .problem import Assignment, JointProblem, TaskGroup
@@ -62,15 +63,8 @@ def mapping_of(
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
-    waits = waited_for(problem, program or timed(problem, found))
-    groups = tuple(
-        replace(
-            _bound(group, verdict, seen),
-            niceness=problem.below_by_niceness,
-            interpreter=bool(waits[group.name]),
-        )
-        for group in problem.groups
-    )
+    held_if = conditions(problem, found, program or timed(problem, found))
+    groups = tuple(_bound(problem, g, verdict, seen, held_if[g.name]) for g in problem.groups)
     return replace(
         empty,
         placements=_placements(problem, found),
@@ -108,7 +102,13 @@ def _periods(problem: JointProblem) -> tuple[tuple[str, float], ...]:
     return tuple(period for period in periods if isfinite(period[1]))
 
 
-def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None) -> GroupBound:
+def _bound(
+    problem: JointProblem,
+    group: TaskGroup,
+    verdict: MappingVerdict,
+    seen: MeasuredTimes | None,
+    held_if: tuple[Condition, ...],
+) -> GroupBound:
     whole, *paths = held(group, verdict.worst)
     name = group.name
     latencies = () if seen is None else seen.paths.get(name, ())
@@ -117,16 +117,18 @@ def _bound(group: TaskGroup, verdict: MappingVerdict, seen: MeasuredTimes | None
         _up(whole.bound),
         _up(whole.due),
         name not in verdict.late,
-        name in verdict.conditional,
         None if seen is None else seen.longest_ns.get(name),
         0 if seen is None else seen.frames.get(name, 0),
         0 if seen is None else seen.misses.get(name, 0),
-        tuple(_path_bounds(paths, latencies)),
+        tuple(_path_bounds(problem, paths, latencies)),
+        held_if,
     )
 
 
 def _path_bounds(
-    paths: Sequence[Held], latencies: Sequence[tuple[int | None, int, int]]
+    problem: JointProblem,
+    paths: Sequence[Held],
+    latencies: Sequence[tuple[int | None, int, int]],
 ) -> Iterator[PathBound]:
     """The bounds of paths, with what was measured of them as far as it is known."""
     for n, path_held in enumerate(paths):
@@ -137,11 +139,21 @@ def _path_bounds(
             )
             if path_held.chain is not None:
                 chain = path_held.chain
-                bound = replace(bound, kind=chain.kind, unskipped=bool(chain.skipping))
+                bound = replace(bound, kind=chain.kind, conditions=_of_chain(problem, chain))
             if n < len(latencies):
                 seen_ns, firings, missed = latencies[n]
                 bound = replace(bound, seen_ns=seen_ns, firings=firings, missed=missed)
             yield bound
+
+
+def _of_chain(problem: JointProblem, chain: TimedChain) -> tuple[Condition, ...]:
+    """What an age or a reaction supposes beside the verdict on its app."""
+    releases = {g.name: g.release for g in problem.groups if g.release is not None}
+    made = [Condition("skips", (name,)) for name in chain.skipping]
+    for name in chain.groups:
+        if name in releases:
+            made += releases[name].paced
+    return together(made)
 
 
 def _up(ns: Fraction | None) -> int | None:

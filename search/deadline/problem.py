@@ -18,6 +18,7 @@ from functools import cached_property
 from ...analysis.timing.system import TimedBackground, TimedChain, TimedPath
 from ...model.mapping import Bands, OtherEngine, Placement
 from ...model.platform import Platform
+from ...model.release import Release
 from ...model.server import Server
 from ...model.workload import WorkloadCurve
 
@@ -52,7 +53,9 @@ class DeadlineTask:
     `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from
     outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
     groups `batch` firings into one. `beside` is the work of followers in an iteration, on a CPU. On
-    processors of the kinds in `python` it holds the interpreter while it computes.
+    processors of the kinds in `python` it holds the interpreter while it computes. Times of the
+    kinds in `by_text` are the text's, of the kinds in `pinned` those of the pin, for that
+    processor.
     """
 
     name: str
@@ -68,6 +71,8 @@ class DeadlineTask:
     phases: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     beside: Fraction = Fraction(0)
     python: frozenset[str] = frozenset()
+    by_text: frozenset[str] = frozenset()
+    pinned: frozenset[str] = frozenset()
 
     def last_ns(self, kind: str) -> int:
         """Worst-case time of the last firing of an iteration."""
@@ -179,7 +184,8 @@ class TaskGroup:
 
     Without a deadline it is due at the end of its period, or at no time where paths have deadlines.
     `channels` and `paths` connect names of items, nets and followers. `order` has all of these
-    names as the text lists them; without it, items come first, then nets, then followers.
+    names as the text lists them; without it, items come first, then nets, then followers. `release`
+    says what releases its iterations; without it the program's clock does.
     """
 
     name: str
@@ -191,6 +197,7 @@ class TaskGroup:
     order: tuple[str, ...] = ()
     #: Ages and reactions with deadlines that end in this group.
     chains: tuple[TimedChain, ...] = ()
+    release: Release | None = None
 
     @property
     def due_ns(self) -> Fraction | None:
@@ -397,5 +404,8 @@ def slowed(problem: JointProblem, factor: int) -> JointProblem:
     for t in problem.groups:
         chains = tuple(chain.slowed(factor) for chain in t.chains)
         period_ns = factor * t.period_ns
-        groups.append(replace(t, period_ns=period_ns, deadline_ns=t.due_ns, chains=chains))
+        release = t.release and replace(t.release, period_ns=factor * t.release.period_ns)
+        groups.append(
+            replace(t, period_ns=period_ns, deadline_ns=t.due_ns, chains=chains, release=release)
+        )
     return replace(problem, groups=tuple(groups))

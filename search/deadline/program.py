@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
-from ...analysis.timing.program import timed_processor, timed_workers
+from ...analysis.timing.program import released, timed_processor, timed_workers
 from ...analysis.timing.system import (
     Slowdown,
     TimedChannel,
@@ -64,11 +64,7 @@ class Fired:
 
 
 def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
-    """The timed system of an assignment's program.
-
-    A program releases its apps from one clock, beginning together: offsets are known. Raises
-    Refused.
-    """
+    """The timed system of an assignment's program. Raises Refused."""
     program = _Program(problem, assignment)
     apps = tuple(program.app(group) for group in problem.groups)
     threads = workers_of(
@@ -214,17 +210,17 @@ class _Program:
             channels.append(
                 TimedChannel(c.source, c.destination, c.produced, c.consumed, c.delay, room)
             )
-        return TimedGroup(
+        made = TimedGroup(
             team.name,
             team.period_ns,
             tuple(tasks),
             tuple(channels),
             team.deadline_ns,
             team.priority,
-            offset=0,
             paths=self.paths(team),
             chains=team.chains,
         )
+        return released(made, team.release)
 
     def channels(self, group: TaskGroup) -> list[JointChannel]:
         """The channels of a group between tasks and stages: those inside of networks first."""

@@ -21,15 +21,13 @@ from .program import timed
 class MappingVerdict:
     """The verdict on an assignment.
 
-    `worst` has the bounds of groups and their paths, `broken` the limits that are not kept;
-    `conditional` groups rest on estimated times.
+    `worst` has the bounds of groups and their paths, `broken` the limits that are not kept.
     """
 
     assignment: Assignment
     utilization: Mapping[str, Fraction]
     worst: WorstCases
     broken: tuple[BrokenLimit, ...]
-    conditional: tuple[str, ...]
 
     @property
     def feasible(self) -> bool:
@@ -90,12 +88,8 @@ def verdict(
         worst = WorstCases(dict.fromkeys(nothing), dict(nothing), dict(chains))
     else:
         worst = worst_cases(timed(problem, assignment), patience=patience)
-    guessed = {task.group for task in problem.tasks if task.estimated}
-    for network, choice in zip(problem.networks, assignment.choice, strict=True):
-        if any(stage.estimated for stage in network.candidates[choice].stages):
-            guessed.add(network.group)
     broken = broken_limits(problem, assignment, worst)
-    return MappingVerdict(assignment, used, worst, broken, tuple(sorted(guessed)))
+    return MappingVerdict(assignment, used, worst, broken)
 
 
 def with_bounds(

@@ -23,6 +23,7 @@ from flowc.driver.execute.post_run_report import Bounded, Slower, bounded, slowe
 from flowc.driver.text.check import check
 from flowc.driver.text.store import save_mapping
 from flowc.model.catalogue import CODES
+from flowc.model.conditions import Condition
 from flowc.model.mapping import GroupBound, Mapping, PathBound, Placement
 from flowc.model.profile import Profile, ProfileEntry
 from flowc.report.measured import Latency, MeasuredRun, RanApp, RanTask
@@ -238,8 +239,9 @@ above its bound: A.a -> b; the times that the bound assumes were too short
 
 
 def test_what_bounds_suppose_stands_beside_them(capsys: pytest.CaptureFixture[str]) -> None:
-    group = GroupBound("A", 1_000_000, None, True, False, interpreter=True)
-    other = GroupBound("B", 1_000_000, None, True, False)
+    free = Condition("interpreter", ("A.a",))
+    group = GroupBound("A", 1_000_000, None, True, conditions=(free,))
+    other = GroupBound("B", 1_000_000, None, True, conditions=(Condition("measured", ("B.b",)),))
     found = bounded(built(Mapping("host", (), groups=(group,))), ran())
     assert [b.supposed for b in found] == ["the interpreter is free"]
     _print_comparison(
@@ -249,8 +251,8 @@ def test_what_bounds_suppose_stands_beside_them(capsys: pytest.CaptureFixture[st
     assert "A           if the interpreter is free      1.00        2.00            -\n" in shown
     assert "too short, or what the bound supposes does not hold\n" in shown
     assert group.supposed == "the interpreter is free" and not other.supposed
-    both = replace(group, conditional=True, niceness=True)
-    assert both.supposed == "estimates and niceness hold and the interpreter is free"
+    both = replace(group, conditions=(free, Condition("niceness")))
+    assert both.supposed == "the interpreter is free and niceness holds"
 
 
 def test_skipped_frames_are_named_where_data_are_too_old(

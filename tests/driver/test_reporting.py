@@ -22,6 +22,7 @@ from flowc.driver.text import measured
 from flowc.driver.text.check import check
 from flowc.driver.text.store import save_mapping, save_profile
 from flowc.machines.whoami import host_hash
+from flowc.model.conditions import Condition
 from flowc.model.diagnostic import Errors
 from flowc.model.mapping import (
     Contestant,
@@ -76,7 +77,13 @@ def mapped(flow: Path, response_ns: int, *, interpreter: bool = False) -> None:
         contestants=(Contestant("one", "all -> cpu[0]", 5e6, 6e6), Contestant("two", "apart", 4e6)),
         effort=Effort(seed=7, evaluations=12, seconds=0.5),
         groups=(
-            GroupBound("Paced", response_ns, 50_000_000, True, False, interpreter=interpreter),
+            GroupBound(
+                "Paced",
+                response_ns,
+                50_000_000,
+                True,
+                conditions=(Condition("interpreter"),) if interpreter else (),
+            ),
         ),
         utilization=((cpu, 0.25),),
     )

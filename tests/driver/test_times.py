@@ -269,14 +269,14 @@ def test_an_estimate_counts_a_tenth_more(write: Write) -> None:
     assert analyzed_ns(flow)["A.both"] == (3300 * US,)
     assert drawn_ns(flow)["A.both"] == exported_ns(flow)["A.both"] == 3300 * US
     (group,) = find_mapping(flow, platform="board", budget=30, evaluations=40).mapping.groups
-    assert group.response_ns == 3800 * US and group.schedulable and group.conditional
+    assert group.response_ns == 3800 * US and group.schedulable and group.rests_on("estimated")
     # 3.7 ms as measured, 4.02 so
     store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US, estimated=True)])
     (group,) = find_mapping(flow, platform="board", budget=30, evaluations=40).mapping.groups
     assert group.response_ns == 4020 * US and not group.schedulable
     store_entries(flow, [*ENDS, Entry("A.both", "gpu", 3200 * US)])
     (group,) = find_mapping(flow, platform="board", budget=30, evaluations=40).mapping.groups
-    assert group.response_ns == 3700 * US and group.schedulable and not group.conditional
+    assert group.response_ns == 3700 * US and group.schedulable and not group.rests_on("estimated")
 
 
 def f613(diagnostics: Iterable[Diagnostic]) -> list[str]:

@@ -191,12 +191,13 @@ def test_a_bound_of_an_age_supposes_that_no_frame_is_skipped(
 ) -> None:
     flow = text()
     _, whole, said = bounded(flow, kind)
-    assert whole["met"] and not whole["unskipped"] and "is skipped" not in said
+    assert whole["met"] and not whole["conditions"] and "is skipped" not in said
     begin = f"task {task} {{"
     flow.write_text(flow.read_text().replace(begin, f"{begin} on error skip"))
     status, skipped, said = bounded(flow, kind)
-    assert status == 0 and skipped == {**whole, "unskipped": True}
-    assert said.count(" met if the interpreter is free and no frame is skipped ") == 2
+    assert status == 0 and skipped == {**whole, "conditions": skipped["conditions"]}
+    assert [condition["condition"] for condition in skipped["conditions"]] == ["skips"]
+    assert said.count(" met if no frame is skipped and the interpreter is free ") == 2
 
 
 def test_an_age_that_may_be_too_large_is_late(text: Text) -> None:

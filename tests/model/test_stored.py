@@ -76,7 +76,7 @@ def test_profile_and_mapping(old: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["profile", "mapping"])
 def test_a_profile_or_a_mapping_of_a_later_version(old: Path, kind: str) -> None:
-    with_version(old.with_name(f"app.desk.{kind}.json"), 2)
+    with_version(old.with_name(f"app.desk.{kind}.json"), 3)
     said = built_now(old).diagnostics[0]
     assert said.severity == "warning" and LATER.format(kind) in said.message
 

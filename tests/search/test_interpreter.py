@@ -59,7 +59,7 @@ def conditional(flow: Path, *, native: bool = False) -> dict[str, bool]:
     """Which apps are schedulable if the interpreter is free; all are schedulable."""
     groups = mapped(flow, native=native).mapping.groups
     assert groups and all(group.schedulable for group in groups)
-    return {group.app: group.interpreter for group in groups}
+    return {group.app: group.rests_on("interpreter") for group in groups}
 
 
 def test_apps_in_python_on_cores_of_their_own_may_wait_for_each_other(write: Write) -> None:
@@ -84,7 +84,7 @@ def test_the_stored_answer_and_the_report_say_the_same(write: Write) -> None:
     flow = write(TASKS + APPS + TWO, t_py=CODE)
     mapped(flow)
     stored = flowc.check(flow, platform="board").mapping
-    assert stored is not None and all(group.interpreter for group in stored.groups)
+    assert stored is not None and all(group.rests_on("interpreter") for group in stored.groups)
     document = report(flow, platform="board").document
     bounds = [path for path in document.paths if path.bound_ns is not None]
     assert bounds and {path.supposed for path in bounds} == {"the interpreter is free"}

@@ -1,0 +1,136 @@
+"""Workers of a group that follow each other, as one worker.
+
+In: a timed system. Out: the same, where the workers of a group that data from outside release are
+one worker on each CPU.
+
+What waits for data from outside does so in a worker of its own, so that older iterations do not
+wait with it. Where the firings of an iteration on a CPU can come in one order only, the CPU is
+never idle for them from the arrival of the first to the end of the last: a rival delays all of them
+together, and not each of their workers. What one worker cannot show is that a worker in front
+already works for the next iterations that overlap with an older one: so often its work counts on
+top, before the next worker. How many overlap is a matter of the bounds: their solution says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from .system import (
+    RoundFiring,
+    TimedGroup,
+    TimedSystem,
+    TimedWorker,
+    faults,
+    needs,
+    workers_of,
+)
+from .wakeup import longer
+
+#: Workers of a group whose iterations overlap more are not joined.
+MOST_OVERLAP = 4
+
+#: A firing of an iteration: its task and its number.
+_Firing = tuple[str, int]
+
+
+def joined(system: TimedSystem, overlaps: Mapping[str, int]) -> tuple[TimedSystem, tuple[str, ...]]:
+    """The system with joined workers, and the groups of which some are. Of each group so many
+    iterations may overlap with an older one."""
+    outside = {g.name for g in system.groups if g.offset is None or g.trigger is not None}
+    if not outside or faults(system):
+        return system, ()
+    workers = list(workers_of(system))
+    fifo = {p.name for p in system.processors if p.scheduler == "fifo"}
+    names = []
+    groups = []
+    for group in system.groups:
+        groups.append(group)
+        overlap = overlaps.get(group.name, 0)
+        if overlap > MOST_OVERLAP or group.name not in outside:
+            continue
+        own = [w for w in workers if any(p.group == group.name for p in w.sequence)]
+        if not _plain(own):
+            continue
+        workers = [w for w in workers if w not in own]
+        own = [_at_first_stage(worker) for worker in own]
+        before = _before(group, own)
+        by_place: dict[str, list[TimedWorker]] = {}
+        for worker in own:
+            by_place.setdefault(worker.processor, []).append(worker)
+        for place, several in by_place.items():
+            sequence = _in_turn([p for w in several for p in w.sequence], before)
+            if len(several) > 1 and place not in fifo and sequence:
+                several = sorted(several, key=lambda w: sequence.index(w.sequence[0]))
+                workers.append(TimedWorker(place, sequence, ((group.name, 1),)))
+                groups[-1] = _overlapping(groups[-1], several, overlap)
+                names.append(group.name)
+            else:
+                workers += several
+    if not names:
+        return system, ()
+    made = replace(system, groups=tuple(groups), workers=tuple(workers))
+    return made, tuple(dict.fromkeys(names))
+
+
+def _overlapping(group: TimedGroup, workers: Sequence[TimedWorker], overlap: int) -> TimedGroup:
+    """The group where the first task of each worker takes as much longer as the worker in front of
+    it takes for the iterations that overlap."""
+    if not overlap:
+        return group
+    plain = {task.name: task for task in group.tasks}
+    tasks = dict(plain)
+    for before, worker in pairwise(workers):
+        work = sum(sum(plain[p.task].parts(p.firing)) for p in before.sequence)
+        first = worker.sequence[0].task
+        tasks[first] = longer(tasks[first], overlap * work)
+    return replace(group, tasks=tuple(tasks.values()))
+
+
+def _plain(workers: Iterable[TimedWorker]) -> bool:
+    """Has a round of each worker one iteration of one group, all of it equally far behind?"""
+    for worker in workers:
+        alike = len({(place.group, place.stage) for place in worker.sequence}) == 1
+        if not alike or any(p.index for p in worker.sequence):
+            return False
+        if any(count > 1 for _, count in worker.rounds):
+            return False
+    return True
+
+
+def _at_first_stage(worker: TimedWorker) -> TimedWorker:
+    """A worker that is not behind: apart from others that makes no difference."""
+    return replace(worker, sequence=tuple(replace(p, stage=0) for p in worker.sequence))
+
+
+def _before(group: TimedGroup, workers: Iterable[TimedWorker]) -> dict[_Firing, set[_Firing]]:
+    """For each firing those of its iteration that have to end before it may start."""
+    direct: dict[_Firing, set[_Firing]] = {}
+    for firing, wanted in needs(group).items():
+        direct[firing] = {(need.task, need.firing) for need in wanted if not need.lag}
+    for worker in workers:
+        places = [(place.task, place.firing) for place in worker.sequence]
+        for earlier, later in pairwise(places):
+            direct[later].add(earlier)
+    found: dict[_Firing, set[_Firing]] = {}
+    for firing in direct:
+        reached: set[_Firing] = set()
+        todo = [firing]
+        while todo:
+            more = direct[todo.pop()] - reached
+            reached |= more
+            todo += more
+        found[firing] = reached
+    return found
+
+
+def _in_turn(
+    places: Sequence[RoundFiring], before: Mapping[_Firing, set[_Firing]]
+) -> tuple[RoundFiring, ...]:
+    """The firings in the one order in which they can come; empty where there are several."""
+    order = sorted(places, key=lambda place: len(before[place.task, place.firing]))
+    for earlier, later in pairwise(order):
+        if (earlier.task, earlier.firing) not in before[later.task, later.firing]:
+            return ()
+    return tuple(order)

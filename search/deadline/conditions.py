@@ -1,0 +1,124 @@
+"""The conditions of verdicts: what the bounds of each group rest on beside the text.
+
+In: a joint problem, an assignment, and the program that it becomes. Out: the conditions by group:
+those of its own sources, times and processors, and those of all groups that may delay it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...analysis.timing.system import TimedGroup, TimedSystem
+from ...model.conditions import Condition, together
+from ...model.platform import Platform
+from .interpreter import waited_for
+from .problem import Assignment, DeadlineTask, JointProblem, TaskGroup
+
+#: Conditions by group.
+GroupConditions = Mapping[str, tuple[Condition, ...]]
+
+
+def conditions(
+    problem: JointProblem, assignment: Assignment, system: TimedSystem
+) -> GroupConditions:
+    """The conditions of each group's verdict."""
+    own = {group.name: tuple(_own(problem, assignment, group)) for group in problem.groups}
+    waits = waited_for(problem, system)
+    near = delaying(system)
+    found = {}
+    for group in problem.groups:
+        names = (group.name, *(n for n in near[group.name] if n in own and n != group.name))
+        made = [condition for name in names for condition in own[name]]
+        if waits[group.name]:
+            made.append(Condition("interpreter", waits[group.name]))
+        if problem.below_by_niceness:
+            made.append(Condition("niceness"))
+        found[group.name] = together(made)
+    return found
+
+
+def delaying(system: TimedSystem) -> dict[str, set[str]]:
+    """The groups that may delay each group, on a processor, by contention or by their tokens, and
+    those that delay these."""
+    direct = {group.name: set(_directly(group, system)) for group in system.groups}
+    found = {}
+    for group in system.groups:
+        reached, todo = {group.name}, [group.name]
+        while todo:
+            more = direct[todo.pop()] - reached
+            reached |= more
+            todo += more
+        found[group.name] = reached
+    return found
+
+
+def _directly(group: TimedGroup, system: TimedSystem) -> Iterator[str]:
+    """The groups that a group may wait for. Each group keeps its processors busy from the place of
+    those that are less urgent."""
+    processors = {p.name: p for p in system.processors}
+    own = {task.processor for task in group.tasks}
+    dragged = set()
+    for slow in system.slowdowns:
+        if any(processors[name].is_of(slow.victim) for name in own):
+            dragged |= {p.name for p in system.processors if p.is_of(slow.aggressor)}
+    for other in system.groups:
+        theirs = {task.processor for task in other.tasks}
+        before = {
+            name
+            for name in theirs & own
+            if processors[name].scheduler != "fixed_priority" or other.priority >= group.priority
+        }
+        if before or theirs & dragged:
+            yield other.name
+    if group.trigger is not None:
+        yield group.trigger.group
+    for chain in group.chains:
+        yield from chain.groups
+
+
+def _own(problem: JointProblem, assignment: Assignment, group: TaskGroup) -> Iterator[Condition]:
+    """The conditions of a group's own sources, times and processors."""
+    if group.release is not None:
+        yield from group.release.conditions
+    used: dict[str, None] = {}
+    for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+        if task.group == group.name:
+            used[place] = None
+            yield from _of_times(problem, task, place)
+    for network, choice, places in zip(
+        problem.networks, assignment.choice, assignment.stages, strict=True
+    ):
+        if network.group == group.name:
+            used |= dict.fromkeys(places)
+            guessed = any(stage.estimated for stage in network.candidates[choice].stages)
+            yield Condition("estimated" if guessed else "measured", (network.name,))
+            for place in places:
+                yield from _of_equals(problem.platform, place)
+    yield from _of_wakeups(problem.platform, used)
+
+
+def _of_times(problem: JointProblem, task: DeadlineTask, place: str) -> Iterator[Condition]:
+    """What the times of a task suppose at its place."""
+    kind = problem.kind[place]
+    if task.estimated:
+        yield Condition("estimated", (task.name,))
+    elif kind not in task.by_text:
+        yield Condition("measured", (task.name,))
+    if kind not in task.pinned and task.work(kind):
+        yield from _of_equals(problem.platform, place)
+
+
+def _of_equals(platform: Platform, place: str) -> Iterator[Condition]:
+    """That processors of one kind are as fast as each other, where they have pools of their own."""
+    kind = platform.pool_of(place).kind
+    pools = tuple(pool.name for pool in platform.pools if pool.kind == kind)
+    if len(pools) > 1 and kind != "link":
+        yield Condition("equal", pools)
+
+
+def _of_wakeups(platform: Platform, used: Mapping[str, None]) -> Iterator[Condition]:
+    """That threads on CPUs go on at once, where the platform does not say how late they do."""
+    pools = {platform.pool_of(place).name: platform.pool_of(place) for place in used}
+    at_once = tuple(name for name, pool in pools.items() if not platform.wakeup_ns(pool))
+    if at_once:
+        yield Condition("wakeup", at_once)
