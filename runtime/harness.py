@@ -266,8 +266,8 @@ class Harness(unittest.TestCase):
         else:
             np.testing.assert_array_equal(mine, wanted, err_msg=place)
             if wanted.dtype.kind == "f":  # -0.0 is another number than 0.0, and NaN is NaN
-                minus = [np.signbit(a) & ~np.isnan(a) for a in (mine, wanted)]
-                np.testing.assert_array_equal(*minus, err_msg="the sign of " + place)
+                below, wanted_below = (np.signbit(a) & ~np.isnan(a) for a in (mine, wanted))
+                np.testing.assert_array_equal(below, wanted_below, err_msg="the sign of " + place)
 
     def test_channels_keep_their_capacities(self) -> None:
         running: Dict[str, Set[int]] = {}
