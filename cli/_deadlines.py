@@ -237,7 +237,10 @@ def _nothing_found(joint: Joint) -> str:
             " hold"
         )
     if joint.outcome.impossible == "deadlines":
-        return f"no mapping{candidates} is proved to keep all deadlines: every one was ruled out"
+        return (
+            f"no mapping{candidates} is proved to keep all deadlines: every one was ruled out by"
+            " these bounds"
+        )
     return "no mapping that keeps all deadlines was found in this time"
 
 

@@ -442,14 +442,14 @@ def _about_tightest(
     if what.chain is not None:
         yield from _parts_of(problem, mapping.verdict.worst, what.chain, bound)
         if share > 1:
-            yield f"a deadline of {in_ms(bound)} would be met, and shorter periods help"
+            yield f"a deadline of {in_ms(bound)} would be proved, and shorter periods help"
         return
     yield from _taken_apart(mapping.system, group, what)
     if share > 1:
         preferred = _most_urgent(mapping.system, group, what)
         helps = preferred is not None and what.due is not None and preferred <= what.due
         rival = f", or a higher priority than {group.priority}" if helps else ""
-        yield f"a deadline of {in_ms(bound)} would be met{rival}"
+        yield f"a deadline of {in_ms(bound)} would be proved{rival}"
 
 
 def _parts_of(
@@ -522,7 +522,7 @@ def _with_less_to_do(problem: JointProblem, mapping: BoundedMapping) -> Iterator
                     " periods would help"
                 )
             else:
-                yield f"with periods x {factor}, every deadline would be met"
+                yield f"with periods x {factor}, every deadline would be proved"
             yield f"or with less work on {faster}, or faster processors there"
             return
     yield f"longer periods would help, or less work on {faster}"

@@ -19,7 +19,7 @@ import flowc
 import pytest
 
 from builds import HANGS
-from limits import next_line
+from limits import next_line, wait_until_stopped
 from native_compiler import in_a_hurry
 
 pytestmark = pytest.mark.skipif(
@@ -61,6 +61,8 @@ static void fault(const char *where)
         kill(getpid(), SIGKILL);
     if (does(where, "exits"))
         exit(0);
+    if (does(where, "is suspended"))
+        kill(getpid(), SIGSTOP);
     if (does(where, "hangs")) {
         (void)!write(1, "hangs\n", 6);
         for (;;)
@@ -191,6 +193,26 @@ def test_a_fault_ends_both_programs_alike(
         assert (status, said) == (1, [f"flowc: app A, task A.step {FAULTS[fault]}"])
         assert numbers == list(range(len(numbers)))  # no gap, and in order
         assert len(numbers) == {"START": 0, "FIRING": 5, "CLOSE": 8}[when]
+
+
+def test_the_watchdog_ends_both_programs_where_they_are_suspended(
+    programs: tuple[list[str], list[str]],
+) -> None:
+    words = {"FIRING": "is suspended"}
+    children = [start(program, "--watchdog", "2", **words) for program in programs]
+    reason = "the program was suspended and did not return for 2 s (see --watchdog)"
+    for status, said, numbers in map(ended, children):
+        assert (status, said) == (1, [f"flowc: {reason}"]) and len(numbers) in (5, 6)
+
+
+def test_a_signal_lets_both_programs_go_on(programs: tuple[list[str], list[str]]) -> None:
+    """They heed it, unless their stream has ended before."""
+    children = [start(program, FIRING="is suspended") for program in programs]
+    for child in children:
+        wait_until_stopped(child.pid)
+        child.send_signal(signal.SIGTERM)
+    for status, said, numbers in map(ended, children):
+        assert status in (0, 143) and not said and len(numbers) >= 5
 
 
 def test_a_second_signal_ends_both_programs_at_once(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +141,9 @@ def test_parts_of_bags_are_as_large_as_they_say(tmp_path: Path) -> None:
         recorded_file._decompressed(content, "zstd", 100)
     assert bags._unpacked(content) == bytes(100 + (1 << 16))
     (tmp_path / "skipped").write_bytes(b"\x50\x2a\x4d\x18" + bytes(4) + content)
-    assert bags._size_of(str(tmp_path / "skipped"), 1 << 20) == 100 + (1 << 16)
+    assert bags._require_unpacked(str(tmp_path / "skipped"), 1 << 20) == 100 + (1 << 16)
     with pytest.raises(ValueError, match="larger than the room"):
-        bags._size_of(str(tmp_path / "skipped"), 1 << 10)
+        bags._require_unpacked(str(tmp_path / "skipped"), 1 << 10)
 
 
 def test_messages_come_when_they_came(write: Write, tmp_path: Path) -> None:
@@ -244,3 +246,57 @@ def test_files_that_are_no_bags_are_refused(write: Write, tmp_path: Path) -> Non
         done = run(program, "--replay", str(tmp_path / name))
         assert done.returncode == 2 and reason in done.stderr, (name, done.stderr)
         assert "Traceback" not in done.stderr
+
+
+def base(path: Path, made: str) -> Path:
+    """A database that looks like a bag, with something else in it."""
+    with closing(sqlite3.connect(path)) as found:
+        found.executescript(
+            "CREATE TABLE topics(id INTEGER PRIMARY KEY, name, type, serialization_format);"
+            "INSERT INTO topics VALUES (1, '/x', 'std_msgs/msg/Float32', 'cdr');" + made
+        )
+    return path
+
+
+def test_databases_hold_rows_as_large_as_themselves(tmp_path: Path) -> None:
+    """A row may be computed, and a page may be in many places of a table."""
+    columns = "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id, timestamp, data"
+    endless = (
+        "WITH RECURSIVE n(schema_version) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT * FROM n"
+    )
+    rows = ";INSERT INTO messages SELECT value, 1, 1, zeroblob(1000) FROM json_each('[%s]')"
+    filled = columns + ")" + rows % ",".join(map(str, range(1, 400)))
+    plain = base(tmp_path / "plain.db3", filled)
+    bags._require_limits(str(plain))
+    size, content = 4096, bytearray(plain.read_bytes())
+    with closing(sqlite3.connect(plain)) as found:
+        (root,) = found.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'messages'"
+        ).fetchone()
+    page = content[(root - 1) * size : root * size]
+    cell = int.from_bytes(page[12:14], "big")  # all cells are the first one
+    page[12 : 12 + 2 * 130] = page[12:14] * 130
+    page[3:5] = (130).to_bytes(2, "big")
+    content[(root - 1) * size : root * size] = page
+    assert page[0] == 5 and cell < size
+    (tmp_path / "again.db3").write_bytes(content)
+    for name, reason in (
+        ("again", "`messages` has more in it than the file"),
+        ("computed", "`messages` has columns that are computed"),
+        ("endless", "`schema` is computed"),
+    ):
+        path = tmp_path / (name + ".db3")
+        if name == "computed":
+            base(path, columns + " AS (zeroblob(1000000)))")
+        if name == "endless":
+            base(path, columns + "); CREATE VIEW schema AS " + endless)
+        with pytest.raises(Mistake, match=reason):
+            bags._require_limits(str(path))
+    base(tmp_path / "slow.db3", columns + ")")
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        pytest.raises(Mistake, match="it takes more than"),
+    ):
+        patched.setattr(bags, "SECONDS", -1.0)
+        patched.setattr(bags, "STEPS", 1)
+        bags._require_limits(str(tmp_path / "slow.db3"))

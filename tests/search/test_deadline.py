@@ -902,7 +902,7 @@ def test_a_higher_priority_is_named_only_where_it_helps(write: Write) -> None:
     for name in ("so", "fp"):
         flow = write(text.replace("PRIO", "1"))
         status, out, _ = call("map", flow, "--platform", name, "--budget", "1s", "--explain")
-        said[name] = (status, helps in out, "would be met" in out)
+        said[name] = (status, helps in out, "would be proved" in out)
     assert said == {"so": (1, False, True), "fp": (1, True, True)}
     flow = write(text.replace("PRIO", "3"))
     assert [call("map", flow, "--platform", n, "--budget", "1s")[0] for n in ("so", "fp")] == [1, 0]
@@ -943,7 +943,7 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
     assert "`Spot.mic -> Spot.log` is the tightest: 8.00 ms of 7.00 ms" in out
     assert "  its own path takes 7.00 ms: mic 1.00, frame 4.00, net 1.00, log 1.00" in out
     assert "  `Rival` preempts it: 1.00 ms (1 x long 1.00)" in out
-    assert "a deadline of 8.00 ms would be met, or a higher priority than 1" in out
+    assert "a deadline of 8.00 ms would be proved, or a higher priority than 1" in out
     # What would help helps: the priority, or a processor of its own.
     assert (
         call(

@@ -162,7 +162,9 @@ def test_it_is_said_which_verdict_counts(write: Write) -> None:
     assert joint is not None and joint.program is not None and joint.outcome.verdict is not None
     late = replace(joint.outcome.verdict, broken=(BrokenLimit(Deadlines(), "A", "late"),))
     ruled_out = replace(joint, outcome=replace(joint.outcome, verdict=late, impossible="deadlines"))
-    assert "every one was ruled out\nthe tables above count, " in joint_table(ruled_out)
+    assert "every one was ruled out by these bounds\nthe tables above count, " in joint_table(
+        ruled_out
+    )
     assert "the tables above count" not in joint_table(replace(ruled_out, verdict=late))
 
 
