@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
+import flowc
 import pytest
 from flowc.analysis.dataflow.check import check
 from flowc.analysis.dataflow.repetition import repetition
