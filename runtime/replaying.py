@@ -26,6 +26,13 @@ def is_report(path: str) -> bool:
     return not begin.startswith(MAGIC) and begin != SQLITE and not path.endswith(".bag")
 
 
+def _as_report(path: str) -> str:
+    """What to say of a file that may be a report of a run."""
+    if beginning(path, len(SQLITE)).lstrip()[:1] == b"{":
+        return "; if it is a report: this program has no states, whose changes a report would have"
+    return ""
+
+
 def replay_of(
     program: Program, options: RunOptions, settings: Sequence[str]
 ) -> Union[Replay, Bag, None]:
@@ -38,7 +45,8 @@ def replay_of(
     if is_report(path):
         if program.control is None:
             raise Mistake(
-                "--replay: %s is no recording, and reports are for programs with states" % path
+                "--replay: %s is no recording of flowc (MCAP) and no bag of ROS 2%s"
+                % (path, _as_report(path))
             )
         return None
     for name in ("start", "events", "control"):

@@ -19,6 +19,8 @@ import zstandard
 from flowc.runtime import bag as bags
 from flowc.runtime import recorded_file
 from flowc.runtime.options import Mistake
+from flowc.runtime.ros_messages import IMAGE, token_in
+from flowc.runtime.tokens import Port
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
@@ -167,6 +169,39 @@ def test_a_bag_is_recorded_and_its_recording_is_replayed(write: Write, tmp_path:
     assert again.returncode == 0 and "9 of 9 tokens of 1 channel equal" in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("encoding", "dtype"),
+    [("32FC1", "float32"), ("32FC3", "float32"), ("16SC1", "int16"), ("64FC", "float64")],
+)
+def test_pictures_in_encodings_of_opencv(encoding: str, dtype: str) -> None:
+    shape = (3, 4, 3) if encoding.endswith("3") else (3, 4)
+    numbers = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    stamp = TYPES.types["builtin_interfaces/msg/Time"](sec=0, nanosec=0)
+    header = TYPES.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
+    data = numbers.view(np.uint8).ravel()
+    image = TYPES.types[IMAGE](
+        header=header, height=3, width=4, encoding=encoding, is_bigendian=0, step=data.size // 3,
+        data=data,
+    )  # fmt: skip
+    found = token_in(IMAGE, TYPES.serialize_cdr(image, IMAGE), Port("p", dtype, shape, (1,)))
+    assert found.dtype == dtype and np.array_equal(found, numbers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "number"),
+    [("Float32", "float32", 0.5), ("Float64", "float64", 0.1), ("Bool", "bool", True),
+     ("Int16", "int16", -7), ("UInt64", "uint64", 2**63)],
+)  # fmt: skip
+def test_messages_of_one_number(kind: str, dtype: str, number: float) -> None:
+    kind = f"std_msgs/msg/{kind}"
+    data = TYPES.serialize_cdr(TYPES.types[kind](data=number), kind)
+    for shape in ((), (1,), (1, 1)):
+        found = token_in(kind, data, Port("p", dtype, shape, (1,)))
+        assert (found.dtype, found.shape, found.item()) == (dtype, shape, number)
+    with pytest.raises(ValueError, match="tokens of `p` are"):
+        token_in(kind, data, Port("p", dtype, (2,), (1,)))
+
+
 def test_open_ends_are_fed_too(write: Write, tmp_path: Path) -> None:
     text = TEXT.replace("camera: Camera", "in image: Picture").replace(
         "camera -> mean", "image -> mean"
@@ -237,10 +272,12 @@ def test_files_that_are_no_bags_are_refused(write: Write, tmp_path: Path) -> Non
     (tmp_path / "x.db3").write_bytes(b"SQLite format 3\0" + bytes(100))
     (tmp_path / "x.bag").write_bytes(b"#ROSBAG V2.0\n")
     (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "x.txt").write_text("no frames")
     (tmp_path / "x.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(30))
     for name, reason in (
         ("empty", "cannot be read as a bag of ROS 2"), ("x.db3", "cannot be read as a bag of ROS 2"),
-        ("x.bag", "is a bag of ROS 1"), ("x.json", "is no recording, and reports are for programs with states"),
+        ("x.bag", "is a bag of ROS 1"), ("x.json", "if it is a report: this program has no states"),
+        ("x.txt", "x.txt is no recording of flowc (MCAP) and no bag of ROS 2\n"),
         ("x.mcap", "cannot be read as a bag of ROS 2"), ("no", "there is no such file"),
     ):  # fmt: skip
         done = run(program, "--replay", str(tmp_path / name))
