@@ -48,6 +48,11 @@ def compile_command(source: str) -> list[str]:
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
 
 
+def preprocess(call: str, made: str) -> str:
+    """The call that prints what the compiler reads, for one that makes this file."""
+    return call.replace(f" -o {shell_word(made)} ", " -E ")
+
+
 def is_cpp(source: str) -> bool:
     """Is it C++, by its name?"""
     return source.endswith((".cpp", ".cc", ".cxx"))

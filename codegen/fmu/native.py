@@ -136,8 +136,10 @@ def native_unit_files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFi
 def _of_unit(made: FmuUnit) -> Iterator[Object]:
     """The objects of what a simulator calls."""
     for stem in (made.face, "model"):
-        call = f"${{CC:-cc}} {' '.join(FLAGS)} $CFLAGS -c -o {stem}.o {stem}.c"
-        yield Object(f"{stem}.o", (f"{stem}.c", "model.h", "native/unit.h"), (call,))
+        call = f"${{CC:-cc}} {' '.join(FLAGS)} $CFLAGS"
+        compiled = f"{call} -c -o {stem}.o {stem}.c"
+        own = (f"{stem}.c", "model.h", "native/unit.h")
+        yield Object(f"{stem}.o", f"{call} -E {stem}.c", (compiled,), own)
 
 
 def _script(jinja: Environment, objects: Sequence[Object], library: str) -> bytes:
