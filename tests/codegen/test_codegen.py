@@ -454,6 +454,44 @@ def test_a_header_takes_no_name_that_the_ports_do_not_need(tmp_path: Path) -> No
         assert ("#include <complex.h>" in content) == has
 
 
+C_FORMS = """\
+#define TASK(name) int name##_fire(void *state, int32_t *x, const void *p)
+#define ARGUMENTS (void *state, int32_t *x, const void *p)
+#define ANSWER { *x = 1; return 0; }
+#if __has_include(<stdio.h>)
+#endif
+int asked(void *state, int32_t *x, const void *p) ANSWER
+_Static_assert(sizeof(int) >= 2, "no /*");
+__attribute__((noinline)) int with_attribute(void *state, int32_t *x, const void *p) { *x = 1; return 0; }
+int (in_parentheses)(void *state, int32_t *x, const void *p) { *x = 1; return 0; }
+int by_macro ARGUMENTS { *x = 1; return 0; }
+TASK(pasted) ANSWER
+int old(state, x, p) void *state; int32_t *x; const void *p; { *x = 1; return 0; }
+#include "more.inc"
+"""
+
+
+def test_functions_are_found_as_the_compiler_finds_them(write: Write, tmp_path: Path) -> None:
+    names = [
+        "asked",
+        "with_attribute",
+        "in_parentheses",
+        "by_macro",
+        "pasted_fire",
+        "old",
+        "included",
+    ]
+    text = "".join(f'task T{n} {{ out x: int32   c "a.c:{n}" }}\n' for n in names)
+    text += "app P { " + "  ".join(f"{n}: T{n}" for n in names) + " }\n"
+    more = "int included(void *state, int32_t *x, const void *p) { *x = 1; return 0; }\n"
+    flow = write(text, a_c=C_FORMS, more_inc=more)
+    assert not [d for d in flowc.check(flow).diagnostics if d.severity == "error"]
+    assert run(build(flow, tmp_path / "out"), "--frames", "2").returncode == 0
+    flow.write_text(text.replace("a.c:old", "a.c:odl"))
+    (tmp_path / "a.c").write_text(C_FORMS.replace("name##_fire", "name"))
+    assert [d.code for d in flowc.check(flow).diagnostics if d.severity == "error"] == ["F302"] * 2
+
+
 def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> None:
     """Not the first one of its file."""
     flow = write(
