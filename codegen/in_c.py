@@ -148,6 +148,7 @@ def not_called(made: CTask, names: Collection[str]) -> Iterator[Diagnostic]:
 
 
 def _in_header(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
+    typed = all(port.type is not None for port in (*task.inputs, *task.outputs))
     ports = []
     for port in (*task.inputs, *task.outputs):
         if port.type is None:
@@ -171,7 +172,7 @@ def _in_header(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
             for f in task.state
         ],
         "ports": ports,
-        "prototypes": list(prototypes(task, symbol, cpp).values()),
+        "prototypes": list(prototypes(task, symbol, cpp).values()) if typed else [],
     }
 
 

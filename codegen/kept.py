@@ -130,7 +130,7 @@ def _files(stage: Path, paths: Iterable[str]) -> Iterator[Path]:
         if (stage / path).is_dir():
             found = (stage / path).iterdir()
             yield from sorted(file for file in found if file.suffix in (".cpp", ".hpp", ".h"))
-        else:
+        elif (stage / path).exists():  # a unit has no header of a library
             yield stage / path
 
 

@@ -17,6 +17,7 @@ import pytest
 from flowc.codegen import compiler as codegen_compiler
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
+from flowc.driver.build.fmu import build_fmu
 from flowc.driver.build.headers import headers_of
 from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
@@ -490,6 +491,26 @@ def test_functions_are_found_as_the_compiler_finds_them(write: Write, tmp_path: 
     flow.write_text(text.replace("a.c:old", "a.c:odl"))
     (tmp_path / "a.c").write_text(C_FORMS.replace("name##_fire", "name"))
     assert [d.code for d in flowc.check(flow).diagnostics if d.severity == "error"] == ["F302"] * 2
+
+
+def test_a_file_has_the_types_of_all_tasks_that_the_text_declares_for_it(
+    write: Write, tmp_path: Path
+) -> None:
+    """Also where no app uses them, a graph beside gives their sizes, or nothing does."""
+    flow = write(
+        'task A { out x: int32   state n: int32   c "a.c:a" }\n'
+        'task B(n: int) { out x: int32   state old: int32[n]   c "a.c:b" }\n'
+        'task C(n: int, f: file) { out x: int32   state old: int32[n + 1]   c "a.c:c" }\n'
+        "graph Other { out x: int32   b: B(n = 4)   b -> x }\napp P { a: A }\n",
+        a_c="int a(void *s, int32_t *x, const void *p) { *x = ((a_state *)s)->n; return 0; }\n"
+        '_Static_assert(sizeof(b_state) == 16, "as in the graph");\n'
+        "int b(void *s, int32_t *x, const b_params *p) { *x = p->n; return 0; }\n"
+        "int c(void *s, int32_t *x, const c_params *p) { *x = ((c_state *)s)->old[0]; return p->f[0]; }\n",
+    )
+    assert run(build(flow, tmp_path / "out"), "--frames", "2").returncode == 0
+    build_fmu(flow, "Other", tmp_path / "other.fmu")
+    (text,) = headers_of(flow).values()
+    assert "b_state" in text and "c_state" not in text  # whose size is not known
 
 
 def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> None:
