@@ -35,9 +35,9 @@ def headers_of(path: str | Path) -> dict[Path, str]:
         message = "no app uses a task with C code"
         raise Errors([Diagnostic("F662", message, unused[0].name.span, help=help_text)])
     for declared in system.in_c:
-        code = declared.task.implementation_on("cpu")
-        if code is not None and not declared.guessed:
-            sources.setdefault(code.path, []).append(declared.task)
+        found = declared.task.implementation_on("cpu")
+        if found is not None and not declared.guessed:
+            sources.setdefault(found.path, []).append(declared.task)
     headers = {}
     for path, tasks in sources.items():
         source = Path(path)
