@@ -37,6 +37,7 @@ Face = Literal["library", "unit"]
 #: The executable that build.sh makes, and the one of its recorder, for the harness.
 PROGRAM = "main"
 RUNTIME = Path(TEMPLATES).resolve().parent / "native" / "runtime"
+_EXPORTS = "native/exports.map"
 _PROGRAM_O, _MAIN_O = "native/program.o", "main.o"
 _STANDARD, LINKED = "-std=gnu++17", "-lm -ldl -lpthread"
 _OF_MAIN, _OF_RUNTIME = "-O2 -Wall", "-O1 -Wall"
@@ -58,6 +59,7 @@ def native_files(deployed: Deployed) -> Plan:
     library = library_of(deployed.deployment)
     if library is not None:
         plan[library.header] = header(jinja, deployed.deployment, library)
+        plan[_EXPORTS] = library.exports
     plan |= compiled_kernels(deployed.deployment, deployed.files)
     plan |= runtime_files(deployed.deployment, None if library is None else "library")
     # what runs networks on a GPU has more files than that, and CUDA's libraries
@@ -68,7 +70,8 @@ def native_files(deployed: Deployed) -> Plan:
     link = f'{compiler} -o {PROGRAM} "$@" {others} {LINKED}'
     shared = ""
     if library is not None:
-        shared = f"{compiler} -shared -Wl,-Bsymbolic -o {library.file} main.o {others} {LINKED}"
+        alone = f"-Wl,-Bsymbolic -Wl,--version-script={_EXPORTS}"
+        shared = f"{compiler} -shared {alone} -o {library.file} main.o {others} {LINKED}"
     plan["README.md"] = readme(deployed, native=True)
     said = [
         {"word": shell_word(o.path), "commands": o.commands, "aside": o.path == _PROGRAM_O}

@@ -47,9 +47,9 @@ from .layout import (
     layout,
     tokens_of,
 )
-from .library import library_of
+from .library import CPP_WORDS, library_of
 from .scope import NETWORKS, Scope, bytes_of, c_type
-from .symbols import CPP_WORDS, symbols_of
+from .symbols import symbols_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
