@@ -3,11 +3,13 @@ need."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import batches
@@ -28,6 +30,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from ..model.times import FiringTime, Times, times_of
 from ..targets.inference import engine_for
+from .in_c import header
 from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
 from .memory import planned
@@ -35,19 +38,35 @@ from .parts import split
 from .reservations import reservation
 from .sources import CTask, Plan, Sources
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
     """A deployment, the application's files it needs, and the C sources with the tasks that use
     them.
 
-    For several machines, `parts` has the tasks of each machine by its name.
+    `declared` are tasks that the text declares for these sources, also unused ones. For several
+    machines, `parts` has the tasks of each machine by its name.
     """
 
     deployment: Deployment
     files: Plan
     c_tasks: dict[str, tuple[CTask, ...]]
+    declared: tuple[Task, ...] = ()
     parts: dict[str, Deployed] = field(default_factory=dict)
+
+    def header(self, source: str, jinja: Environment | None = None) -> bytes:
+        """The prototypes of the tasks that have their code in a C source."""
+        used = self.c_tasks[source]
+        tasks = [made.task for made in used]
+        of_source = {os.path.abspath(made.code.path) for made in used}
+        for task in self.declared:
+            code = task.implementation_on("cpu")
+            if code is not None and os.path.abspath(code.path) in of_source:
+                tasks.append(task)
+        return header(PurePath(source).name, tasks, jinja).encode()
 
 
 def missing(system: System) -> tuple[Diagnostic, ...]:
@@ -195,11 +214,12 @@ def deploy(
         platform.tensorrt,
         planned(apps, workers),
     )
+    declared = tuple(found.task for found in system.in_c)
     parts = {}
     for machine, part in split(whole, platform):
         of_part = build.tasks({t.name for t in part.tasks})
-        parts[machine] = Deployed(part, of_part.sources.plan, of_part.units)
-    return Deployed(whole, everything.sources.plan, everything.units, parts)
+        parts[machine] = Deployed(part, of_part.sources.plan, of_part.units, declared)
+    return Deployed(whole, everything.sources.plan, everything.units, declared, parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,12 @@ class TaskDecl:
     doc: str
     span: Span
 
+    @property
+    def in_c(self) -> bool:
+        """Has it code in C or C++?"""
+        codes = [item for item in self.items if isinstance(item, ImplementationDecl)]
+        return any(code.language.text == "c" for code in codes)
+
 
 @dataclass(frozen=True, slots=True)
 class NetPort:

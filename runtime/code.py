@@ -274,7 +274,7 @@ class C(Code):
             init.restype = ctypes.c_void_p
             self._state = ctypes.c_void_p(init(self._params))
             if not self._state:
-                raise TaskError("%s_init returned NULL%s" % (self.name, self._said()))
+                raise TaskError("%s_init returned NULL" % self.name)
         elif self._state_fields:
             size = sum(
                 (int(np.prod(s)) * np.dtype(d).itemsize + 63) // 64 * 64

@@ -47,9 +47,9 @@ from .layout import (
     layout,
     tokens_of,
 )
-from .library import library_of
+from .library import CPP_WORDS, library_of
 from .scope import NETWORKS, Scope, bytes_of, c_type
-from .symbols import CPP_WORDS, symbols_of
+from .symbols import symbols_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -380,7 +380,7 @@ class MainText:
         name = self._scope.name(task, place)
         if isinstance(place, Ring):
             return f"{name}.begin(), {place.tokens}"
-        return f"{name}, {place.kept + place.in_round}"
+        return f"{name}, {place.tokens}"
 
     def _tensor(
         self, task: str, which: tuple[str, str, str, int], tokens: Tokens, memory: str
@@ -523,7 +523,7 @@ class MainText:
     def _memory_of(self, array: Array) -> str:
         """The elements of an array."""
         tokens, name = array.writer, self._scope.members[id(array)]
-        whole = (array.kept + array.in_round) * tokens.size
+        whole = array.tokens * tokens.size
         kept = f"  // {array.kept} tokens stay, {array.in_round} in a round" if array.kept else ""
         return f"alignas(64) {c_type(tokens.port.dtype)} {name}[{whole}];{kept}"
 
@@ -537,7 +537,7 @@ class MainText:
         lines, holes = [self._memory_of(array)], "nullptr"
         if task.name in self._scope.lossy:
             holes = f"{name}_missing"
-            lines.append(f"uint8_t {holes}[{array.kept + array.in_round}];")
+            lines.append(f"uint8_t {holes}[{array.tokens}];")
         initial = self._initial(array, array.delay, array.values)
         delay = f", {array.delay}, {name}_initial" if initial else ""
         app = self._scope.app(task)
@@ -551,7 +551,7 @@ class MainText:
         tokens, name = array.writer, self._scope.members[id(array)]
         kind, fields = c_type(tokens.port.dtype), self._fields(array)
         if id(array) in self._scope.on_gpu:
-            whole = (array.kept + array.in_round) * tokens.size
+            whole = array.tokens * tokens.size
             lines = [f"flow::GpuArray<{kind}> {name}({whole}, {fields});"]
         else:
             lines = [self._memory_of(array)]
@@ -561,7 +561,7 @@ class MainText:
             lines += self._initial(array, array.delay, array.values)
         if task.name in self._scope.lossy:
             holes = f"{name}_missing"
-            lines.append(f"uint8_t {holes}[{array.kept + array.in_round}];")
+            lines.append(f"uint8_t {holes}[{array.tokens}];")
             if array.kept:
                 fields = f"{holes}, 1, {array.kept}, {array.in_round}"
                 lines.append(f"const flow::Array<uint8_t> {holes}_round{{{fields}}};")

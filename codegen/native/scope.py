@@ -20,7 +20,8 @@ from ..marks import Marks
 from ..names import identifiers
 from .choice import ChoiceCode
 from .layout import Array, Layout, Ring, Tokens, tokens_of
-from .symbols import CPP_WORDS, Symbols
+from .library import CPP_WORDS
+from .symbols import Symbols
 
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset(

@@ -38,6 +38,7 @@ app A {
 platform one { cpu core }
 """
 CODE = r"""
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,8 @@ static void fault(const char *where)
         exit(0);
     if (does(where, "is suspended"))
         kill(getpid(), SIGSTOP);
+    if (does(where, "leaves"))
+        pthread_exit(0);
     if (does(where, "hangs")) {
         (void)!write(1, "hangs\n", 6);
         for (;;)
@@ -166,6 +169,7 @@ FIRES = {
     "aborts": f"{BY}SIGABRT (Aborted)",
     "is killed": f"{BY}SIGKILL (Killed)",
     "exits": "its process exited with status 0",
+    "leaves": "ended its thread",
     "hangs": "did not return for 2 s (see --watchdog); core is in A.step, firing 5",
 }
 IN_FIRING = {("FIRING", what): f"failed at firing 5: {why}" for what, why in FIRES.items()}
@@ -177,7 +181,7 @@ AT_THE_ENDS = {
 HANGS_AT_THE_ENDS = {
     ("START", "hangs"): "failed: cannot start: did not return for 2 s (see --watchdog)",
     ("CLOSE", "hangs"): "failed: close: did not return for 2 s (see --watchdog)",
-    ("START", "refuses"): "failed: cannot start: step_init returned NULL: no luck",
+    ("START", "refuses"): "failed: cannot start: step_init returned NULL",
 }
 FAULTS = {**IN_FIRING, **AT_THE_ENDS, **HANGS_AT_THE_ENDS}
 

@@ -1,6 +1,7 @@
 // A worker: the thread that runs the order of one processor, again and again. main.cpp has a round
 // of it as a function.
 #pragma once
+#include <cxxabi.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -103,7 +104,7 @@ struct Lane;
 struct Run {
     bool full_speed = false, real_time = false, reserve = false;
     bool strict = false;  // a GPU is waited for after each kernel
-    const time_t started = time(nullptr);
+    const time_t started = read_clock(CLOCK_REALTIME) / 1000000000;  // time() is a tick behind
     ns begin = 0;
     double seconds = 0;
     bool uncounted = false;  // this process only knows that it has failed
@@ -369,6 +370,8 @@ private:
         thrown.clear();
         try {
             return call();
+        } catch (const abi::__forced_unwind &) {
+            throw;  // it ends its thread
         } catch (const std::exception &error) {
             thrown = std::string("threw ") + error.what();
         } catch (...) {
