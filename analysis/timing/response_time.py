@@ -32,7 +32,7 @@ from .background import without_background
 from .by_streams import StreamSolver
 from .by_windows import WindowSolver
 from .chains import PathBounds, bound_in_any_phases, over_ways
-from .fixed_point import FixedPoint, TooLate
+from .fixed_point import TooLate
 from .one_clock import bound_on_one_clock
 from .story import Story
 from .stream_story import StreamStory
@@ -42,6 +42,8 @@ from .unfolding import unfold, unfold_hyperperiod
 from .wakeup import with_late_ends
 from .window_story import WindowStory
 
+#: A solved analysis.
+Solution = StreamSolver | WindowSolver
 #: Makes the story of a cluster by number.
 StoryOf = Callable[[int], Story]
 
@@ -106,7 +108,7 @@ def _by_windows(system: TimedSystem, patience: Fraction | None) -> WorstCases | 
     return _numbers(windows)
 
 
-def _numbers(solution: FixedPoint) -> WorstCases:
+def _numbers(solution: Solution) -> WorstCases:
     groups = solution.net.system.groups
     paths = {g.name: solution.latencies(i) for i, g in enumerate(groups)}
     chains = {}
@@ -116,7 +118,7 @@ def _numbers(solution: FixedPoint) -> WorstCases:
     return WorstCases(responses, paths, chains)
 
 
-def _chain(chain: TimedChain, paths: PathBounds, solution: FixedPoint) -> Fraction | None:
+def _chain(chain: TimedChain, paths: PathBounds, solution: Solution) -> Fraction | None:
     """The bound of a chain: along each way the least of that in any phases, and of that on one
     clock. None where a group on its way is not followed to its end."""
     index = {group.name: i for i, group in enumerate(solution.net.system.groups)}
@@ -188,7 +190,7 @@ def bounds(system: TimedSystem) -> Bounds:
     return Bounds(groups, tasks)
 
 
-def _told(solution: FixedPoint, story_of: StoryOf) -> Bounds:
+def _told(solution: Solution, story_of: StoryOf) -> Bounds:
     """The bounds by one analysis."""
     groups: dict[int, GroupResponse] = {}
     tasks: dict[str, TaskBound] = {}
@@ -204,7 +206,7 @@ def _told(solution: FixedPoint, story_of: StoryOf) -> Bounds:
     return Bounds({groups[g].group: groups[g] for g in sorted(groups)}, tasks)
 
 
-def _unbounded(solution: FixedPoint, number: int, reason: str) -> GroupResponse:
+def _unbounded(solution: Solution, number: int, reason: str) -> GroupResponse:
     group = solution.net.system.groups[number]
     paths = tuple(PathResponse(path, None, ()) for path in group.paths)
     due = None if group.due is None else Fraction(group.due)
