@@ -42,7 +42,7 @@ def joint_table(joint: Joint) -> str:
             f"seen above its bound: {', '.join(above)}; the times that the bound assumes were too"
             f" short,\nor a live source had no data for longer than its period{waited}"
         )
-    if joint.problem.background:
+    if joint.background:
         tables.append(_background(joint))
     if holding:
         holders = _some(holding)
@@ -161,7 +161,7 @@ def _background(joint: Joint) -> str:
     predicted = dict(joint.mapping.predicted_period_ns)
     shares = [["with a share", "of its CPUs", "in each ms", "predicted ms between frames"]]
     below = [["in the background", "predicted ms between frames"]]
-    for app in joint.problem.background:
+    for app in joint.background:
         ns = predicted.get(app.name)
         said = "-" if ns is None else f"{ns / 1e6:.4g}"
         if app.share is None:
@@ -176,13 +176,13 @@ def _background(joint: Joint) -> str:
 def _what_is_proved(joint: Joint) -> str:
     """What is proved beside apps without a period, and what is predicted."""
     lines = []
-    apps = joint.problem.background
+    apps = joint.background
     if any(app.share is not None for app in apps):
         lines.append(
             "bounds count a share as its budget in each of its periods, and one firing too much,"
             " above all others"
         )
-    unassured = joint.problem.unassured
+    unassured = joint.problem.unassured(joint.outcome.assignment)
     if unassured:
         lines.append(f"nothing assures a share of {', '.join(unassured)}: no priorities there")
     if any(app.share is None for app in apps):
@@ -330,7 +330,7 @@ def _background_as_data(joint: Joint) -> dict[str, Any]:
     """The apps without a period beside others; nothing without them."""
     predicted = dict(joint.mapping.predicted_period_ns)
     apps = {}
-    for app in joint.problem.background:
+    for app in joint.background:
         of_app: dict[str, Any] = {"predicted_period_ns": predicted.get(app.name)}
         if app.share is not None:
             server = app.share.server

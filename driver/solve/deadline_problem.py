@@ -518,11 +518,11 @@ def _unfed(problem: JointProblem) -> Iterator[Diagnostic]:
 def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
     """The kinds of processors with more work than time, by the tasks that can run nowhere else."""
     for kind, processors in problem.of_kind.items():
-        share = Fraction(0)
+        share = sum((problem.served[p] for p in processors), start=Fraction(0))
         for task in problem.tasks:
-            pinned_kind = problem.kind.get(problem.pins.get(task.name, ""))
-            if set(task.wcet_ns) == {kind} or pinned_kind == kind:
-                share += Fraction(task.work(kind)) / problem.period[task.group]
+            places = problem.places(task)
+            if {problem.kind[place] for place in places} == {kind}:
+                share += min(problem.load(task, place) for place in places)
         if share > len(processors):
             message = (
                 f"work that only a {kind} can do needs {float(share):.2f} of them, but there are"

@@ -162,12 +162,12 @@ def _movable_work(
     problem: JointProblem, like: Assignment, choice: tuple[int, ...]
 ) -> dict[str, Fraction]:
     """The utilization that each group has on CPUs and may take to others."""
-    work = {group.name: Fraction(0) for group in problem.groups}
+    work = dict.fromkeys(problem.period, Fraction(0))
     for network, c in zip(problem.networks, choice, strict=True):
         work[network.group] += network.candidates[c].work("cpu") / problem.period[network.group]
     for task, place in zip(problem.tasks, like.tasks, strict=True):
         if _movable(problem, task, place):
-            work[task.group] += task.work("cpu") / problem.period[task.group]
+            work[task.group] += problem.load(task, place)
     return work
 
 
@@ -175,11 +175,7 @@ def _homes(
     problem: JointProblem, work: dict[str, Fraction], cores: Sequence[str]
 ) -> dict[str, str]:
     """The CPU of each group: the group with the most work first, to the CPU with the least."""
-    used = dict(problem.served)
-    for task in problem.tasks:
-        if task.name in problem.pins:
-            place = problem.pins[task.name]
-            used[place] += task.work(problem.kind[place]) / problem.period[task.group]
+    used = dict(problem.settled)
     home = {}
     for group in sorted(work, key=lambda name: (-work[name], name)):
         home[group] = min(cores, key=lambda p: used[p])

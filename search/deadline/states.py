@@ -331,8 +331,9 @@ def _joined(
     """With the others of each group where the first of it that is placed is."""
     for names in together:
         at = next((place for name in names if (place := _at(placed, name)) is not None), None)
-        for name in names if at is not None else ():
-            placed = _placed_at(problems, placed, name, at) or placed
+        if at is not None:
+            for name in names:
+                placed = _placed_at(problems, placed, name, at) or placed
     return placed
 
 
