@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from math import inf
 from typing import Any
@@ -12,6 +12,7 @@ from ..driver.solve.map import Answer
 from ..driver.solve.state_map import States
 from ..driver.text.check import ValidScenario
 from ..model.deployment import PlannedMemory
+from ..model.diagnostic import listed
 from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words, race_in_words
 from ..runtime.report import columns
 from ._deadlines import document as joint_document
@@ -41,6 +42,8 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
         found.append(f"\n{_lists(mapped.lists)}")
     if mapping.memory is not None:
         found.append(_planned(mapping.memory))
+    if mapped.guessed and mapped.path is None:
+        found.append(f"\n{_not_stored(mapped.guessed)}")
     if mapped.evidence is None and not isinstance(mapped.valid, ValidScenario):
         found += in_8_bits(mapped.valid.losses)
     if explain:
@@ -48,6 +51,15 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
     else:
         found += [folded(words, 2) for words in mapped.engines]
     return "\n".join(found)
+
+
+def _not_stored(guessed: Sequence[str]) -> str:
+    """Why a mapping that rests on guesses is not stored, and what to do."""
+    words = (
+        f"not stored: times of {listed(guessed, 4)} are guessed; measure them with `flowc profile`,"
+        " or store it with `--keep`"
+    )
+    return folded(words, 0)
 
 
 def _found(mapped: Answer, evaluations: int | None) -> str:
@@ -153,7 +165,7 @@ def _decision(mapping: Mapping) -> str:
     raced = race_in_words(mapping)
     if raced:
         return f"{raced}\n"
-    values = [(c.predicted_ns, c.name) for c in others if c.predicted_ns < first.predicted_ns]
+    values = [(c.predicted_ns, c.name) for c in others if 0 < c.predicted_ns < first.predicted_ns]
     if first.measured_ns is not None or not values:
         return ""
     return (
@@ -163,7 +175,7 @@ def _decision(mapping: Mapping) -> str:
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:
-    if ns is None or ns == inf:
+    if not ns or ns == inf:
         return "-"
     if UNITS[mapping.effort.objective] == "frames/s":
         return f"{1e9 / ns:.4g}"
@@ -235,7 +247,7 @@ def _stages(plan: NetworkPlan) -> list[dict[str, Any]]:
                 "engine": stage.engine or None,
                 "precision": stage.precision or None,
                 "bands": [asdict(bands) for bands in stage.bands],
-                "predicted_ns": round(stage.predicted_ns),
+                "predicted_ns": round(stage.predicted_ns) or None,
             }
         )
         first_layer = stage.until
