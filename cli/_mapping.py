@@ -15,6 +15,7 @@ from ..model.deployment import PlannedMemory
 from ..model.diagnostic import listed
 from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words, race_in_words
 from ..runtime.report import columns
+from ..search.throughput.design import EVERY_WAY
 from ._deadlines import document as joint_document
 from ._deadlines import (
     explanation,
@@ -153,7 +154,8 @@ def table(mapping: Mapping, limit: int | None) -> str:
     said = f"{looked}, {ran}, {effort.seconds:.1f} s"
     if effort.lower_bound_ns and effort.objective == "throughput":
         most = f"{1e9 / effort.lower_bound_ns:.4g} frames/s"
-        said += f"; by the times of the profile, no mapping has more than {most}"
+        over = EVERY_WAY.in_words
+        said += f"; by the times of the profile, no mapping has more than {most}, {over}"
     return fitted(rows, 2, 1) + f"\n\n{_decision(mapping)}{mapping.search}: {said}"
 
 
@@ -277,6 +279,8 @@ def _effort(mapping: Mapping) -> dict[str, Any]:
         "seconds": round(effort.seconds, 3),
         "lower_bound": None if bound is None else round(bound),
         "optimal": effort.optimal,
+        "optimal_over": asdict(effort.scope) if effort.optimal else None,
+        "bound_over": None if bound is None else asdict(EVERY_WAY),
     }
 
 

@@ -104,7 +104,9 @@ def _mapped(valid: Valid, known: KnownTimes, both: _Both, request: MapRequest) -
     if not request.objective and both.below.apps:
         orders = ("", FEW)
     best, *others = [
-        outcome_of(both.supposed, replace(request.part(1 / len(orders)), objective=order))
+        both.rated(
+            outcome_of(both.supposed, replace(request.part(1 / len(orders)), objective=order))
+        )
         for order in orders
     ]
     for other in others:
@@ -125,6 +127,7 @@ class _Both:
     below: Problem
     shares: Mapping[str, Server]
     known: KnownTimes
+    pinned: frozenset[str]
 
     @staticmethod
     def of(alone: JointProblem, beside: Problem, known: KnownTimes, valid: Valid) -> _Both:
@@ -133,7 +136,8 @@ class _Both:
         served = [app for app in beside.apps if app.name in shares]
         rest = [app for app in beside.apps if app.name not in shares]
         above, below = _of_apps(beside, served), _of_apps(beside, rest)
-        both = _Both(alone, above, below, shares, known)
+        pinned = frozenset(pin.task for pin in valid.system.pins)
+        both = _Both(alone, above, below, shares, known, pinned)
         _require_room(both.supposed, above)
         return both
 
@@ -145,6 +149,17 @@ class _Both:
         below = _background(self.below, nothing, self.known)
         everywhere = [replace(app, workers=(*app.workers, *cpus)) for app in below]
         return self._beside(everywhere, nothing)
+
+    def rated(self, found: Outcome) -> Outcome:
+        """An answer, whose scope says what of apps without a period the search took as given."""
+        on_devices = []
+        for app in self.supposed.beside(None):
+            for place in app.placements:
+                kinds = {self.supposed.kind[p] for p in place.processors}
+                if kinds != {"cpu"} and place.task not in self.pinned:
+                    on_devices.append(f"`{place.task}` on {place.processors[0]}")
+        balanced = None if found.balanced is None else self.rated(found.balanced)
+        return replace(found, scope=found.scope.holding(*on_devices), balanced=balanced)
 
     def posed(self, found: Outcome) -> tuple[JointProblem, Outcome]:
         """The problem with places for what is below in what an answer leaves, and the answer by

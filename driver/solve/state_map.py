@@ -27,6 +27,7 @@ from ...search.deadline.memory import banded
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.per_state_placement import own_places, with_own
 from ...search.deadline.problem import JointProblem
+from ...search.deadline.scope import scope_of
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.memory import Chosen
 from ...search.variants import RefusedOption
@@ -158,6 +159,7 @@ class StateSearch:
 
         objectives = self.request.objectives("deadlines")
         outcome = by_objectives(problems.values(), attempt, budget, objectives)
+        outcome = replace(outcome, scope=scope_of(problems.values(), outcome.cores))
         if any(problem.bands for problem in problems.values()):  # other bands were not searched
             return outcome.without_proof
         return outcome
@@ -296,7 +298,14 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
         predicted_period_ns=(),
         bound=None if outcome.bound is None else float(outcome.bound),
         effort=Effort(
-            outcome.objective, seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved
+            outcome.objective,
+            seed,
+            outcome.evaluations,
+            0,
+            outcome.seconds,
+            None,
+            outcome.proved,
+            scope=outcome.scope,
         ),
         states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),

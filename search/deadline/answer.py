@@ -57,6 +57,7 @@ def mapping_of(
         outcome.proved,
         outcome.history,
         tuple(_point(problem, *point) for point in front[:MOST_POINTS]),
+        scope=outcome.scope,
     )
     found = outcome.assignment
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)

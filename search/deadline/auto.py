@@ -24,6 +24,7 @@ from .loads import RESOLUTION
 from .outcome import Outcome
 from .problem import Assignment, DeadlineTask, JointProblem, in_common
 from .relaxed import Relaxed, relax
+from .scope import scope_of
 from .verdict import verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
@@ -60,7 +61,8 @@ def search(
         return SEARCHES[name](within, seed, part, progress, search_workers)
 
     outcome = by_objectives([problem], attempt, budget, objectives)
-    outcome = replace(outcome, limit=budget.evaluations)
+    scope = scope_of([problem], outcome.cores)
+    outcome = replace(outcome, limit=budget.evaluations, scope=scope)
     if outcome.assignment is None or outcome.verdict is None:
         return outcome
     if outcome.verdict.feasible and name == "auto" and not objectives:

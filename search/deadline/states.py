@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
+from ...model.scope import NOTHING_MOVED, Scope
 from ..budget import Budget
 from .exact import Impossible
 from .outcome import NOTHING, FewestCores, Outcome
@@ -28,6 +29,7 @@ from .problem import (
 )
 from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
+from .scope import scope_of
 from .verdict import MappingVerdict, verdict
 
 #: Of the budget, what moving single tasks gets.
@@ -86,6 +88,7 @@ class StatesOutcome:
     cores: FewestCores | None = None
     evaluations: int = 0
     counted: int = 0
+    scope: Scope = NOTHING_MOVED
 
     @property
     def objective(self) -> str:
@@ -202,8 +205,10 @@ def outcome_of(
     assignment = placed.of(problem)
     judged = verdict(problem, assignment)
     proved = judged.feasible and reaches(judged.maximum, bound)
+    scope = scope_of([problem])
     if like is None:
-        return Outcome("states", assignment, judged, bound, proved, None, 1, 0.0, counted=1)
+        alone = Outcome("states", assignment, judged, bound, proved, None, 1, 0.0, counted=1)
+        return replace(alone, scope=scope)
     return Outcome(
         like.search,
         assignment,
@@ -215,6 +220,7 @@ def outcome_of(
         like.seconds,
         counted=like.counted,
         limit=like.limit,
+        scope=scope,
     )
 
 
