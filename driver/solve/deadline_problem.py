@@ -470,12 +470,9 @@ def _cuts(task: Task, inside: LayerChain | None, layers: int) -> tuple[int, ...]
 
 
 def require_possible(problem: JointProblem) -> None:
-    """Raise errors that need no search: a task that can run nowhere, a cycle that nothing feeds, or
-    more work than a kind of processor has time for."""
+    """Raise errors where no search can find a mapping: a task that can run nowhere, or a cycle that
+    nothing feeds."""
     faults = [*_without_places(problem), *_unfed(problem)]
-    if faults:
-        raise Errors(faults)
-    faults = [*_overloaded(problem)]
     if faults:
         raise Errors(faults)
 
@@ -515,8 +512,9 @@ def _unfed(problem: JointProblem) -> Iterator[Diagnostic]:
             yield Diagnostic("F509", message, None, help=help_text)
 
 
-def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
-    """The kinds of processors with more work than time, by the tasks that can run nowhere else."""
+def overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
+    """Warnings about kinds of processors with more work than time, by the tasks that can run
+    nowhere else: every mapping is late."""
     for kind, processors in problem.of_kind.items():
         share = sum((problem.served[p] for p in processors), start=Fraction(0))
         for task in problem.tasks:
@@ -529,4 +527,4 @@ def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
                 f" {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
-            yield Diagnostic("F509", message, None, help=help_text)
+            yield Diagnostic("F509", message, None, help=help_text, severity="warning")

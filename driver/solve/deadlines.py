@@ -52,7 +52,7 @@ from ...search.registry import search_named
 from ..measure.measure import run_deployed
 from ..plan.program import place, plan
 from ..text.check import Valid
-from .deadline_problem import joint_problem, require_possible
+from .deadline_problem import joint_problem, overloaded, require_possible
 from .known_times import KnownTimes
 from .request import MapRequest
 
@@ -73,8 +73,8 @@ class Joint:
 
     `program` is the timing of the program that a build writes, if one can be built here, and
     `verdict` its result (else that of the search). `seen` is the measurement of its run here at its
-    own pace. `doubt`: why the bounds are not those of the program. `diagnostics`: differences
-    between its run and the text.
+    own pace. `doubt`: why the bounds are not those of the program. `diagnostics`: what
+    makes every mapping late, and differences between its run and the text.
     """
 
     problem: JointProblem
@@ -209,6 +209,7 @@ def judged(
         outcome,
         mapping_of(problem, outcome, outcome.verdict, request.seed),
         outcome.verdict,
+        diagnostics=tuple(overloaded(problem)),
     )
     try:
         return _of_program(valid, known, joint, request)
@@ -247,7 +248,12 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: MapReque
             mapping = mapping_of(joint.problem, joint.outcome, verdict, request.seed, seen, system)
             said = () if seen is None else _exceeding(valid, known.times, seen)
             best = replace(
-                joint, mapping=mapping, verdict=verdict, program=system, seen=seen, diagnostics=said
+                joint,
+                mapping=mapping,
+                verdict=verdict,
+                program=system,
+                seen=seen,
+                diagnostics=(*joint.diagnostics, *said),
             )
         if seen is None or seen.delayed <= DISTURBED or not verdict.late:
             break

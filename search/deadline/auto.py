@@ -22,6 +22,7 @@ from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .least_late import least_late
 from .loads import RESOLUTION
 from .outcome import Outcome
+from .place import plain
 from .problem import Assignment, DeadlineTask, JointProblem, in_common
 from .relaxed import Relaxed, relax
 from .scope import scope_of
@@ -217,12 +218,14 @@ def _exact(
     progress: Progress | None,
     search_workers: SearchWorkers,
 ) -> Outcome:
-    """The solver has threads of its own, and needs no help."""
+    """The solver has threads of its own, and needs no help. Where it looked at nothing, because the
+    work does not fit, the answer is spread evenly."""
     begin = time.monotonic()
     optimum = solve(problem, seed=seed, budget=budget, progress=progress)
     answer = optimum.assignment, optimum.verdict
     if optimum.verdict is None:
-        answer = least_late(problem, optimum.late, budget) or answer
+        late = optimum.late or {plain(problem, (0,) * len(problem.networks))[1]: 0.0}
+        answer = least_late(problem, late, budget) or answer
     return Outcome(
         "exact",
         *answer,
