@@ -301,8 +301,7 @@ def _map_states_apart(
     for state in valid.states.values():
         if not _runnable(valid, request):
             guessed |= dict.fromkeys(_guessed(state, known.of(state)))
-            warnings = (*warnings, *untimed(state, known.of(state).times))
-    return Answer(mapping, valid, tuple(dict.fromkeys(warnings)), guessed=tuple(guessed))
+    return Answer(mapping, valid, warnings, guessed=tuple(guessed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +328,8 @@ def _map_without_periods(
     warnings = _idle(request.search_workers)
     if runnable:
         return Answer(mapping, valid, warnings)
-    warnings = (*warnings, *untimed(valid, known.times))
+    if not request.measure:
+        warnings = (*warnings, *untimed(valid, known.times))
     guessed = _guessed(valid, known)
     return Answer(_supposing(mapping, valid, known), valid, warnings, guessed=guessed)
 

@@ -381,7 +381,7 @@ def test_a_bound_knows_the_largest_task() -> None:
     problem = JointProblem(board(cores=4), (group,), tasks, (), {})
     relaxed = relax(problem)
     assert relaxed is not None and relaxed.bound == pytest.approx(0.4, abs=1e-6)
-    pinned = {f"p{n}": f"core[{n}]" for n in range(4)}
+    pinned = {f"p{n}": f"arm[{n}]" for n in range(4)}
     beside = tuple(DeadlineTask(n, "G", {"cpu": 5 * MS}) for n in pinned)
     relaxed = relax(replace(problem, tasks=(*tasks, *beside), pins=pinned))
     assert relaxed is not None and relaxed.bound == pytest.approx(0.45, abs=1e-6)
