@@ -456,6 +456,7 @@ class DocumentRows:
             measured_runs=effort.measured_runs,
             seconds=round(effort.seconds, 3),
             optimal=effort.optimal,
+            over=effort.scope.in_words if effort.optimal else "",
             decided=race_in_words(mapping),
             contestants=tuple(
                 ContestantRow(

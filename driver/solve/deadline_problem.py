@@ -470,12 +470,9 @@ def _cuts(task: Task, inside: LayerChain | None, layers: int) -> tuple[int, ...]
 
 
 def require_possible(problem: JointProblem) -> None:
-    """Raise errors that need no search: a task that can run nowhere, a cycle that nothing feeds, or
-    more work than a kind of processor has time for."""
+    """Raise errors where no search can find a mapping: a task that can run nowhere, or a cycle that
+    nothing feeds."""
     faults = [*_without_places(problem), *_unfed(problem)]
-    if faults:
-        raise Errors(faults)
-    faults = [*_overloaded(problem)]
     if faults:
         raise Errors(faults)
 
@@ -515,18 +512,19 @@ def _unfed(problem: JointProblem) -> Iterator[Diagnostic]:
             yield Diagnostic("F509", message, None, help=help_text)
 
 
-def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
-    """The kinds of processors with more work than time, by the tasks that can run nowhere else."""
+def overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
+    """Warnings about kinds of processors with more work than time, by the tasks that can run
+    nowhere else: every mapping is late."""
     for kind, processors in problem.of_kind.items():
-        share = Fraction(0)
+        share = sum((problem.served[p] for p in processors), start=Fraction(0))
         for task in problem.tasks:
-            pinned_kind = problem.kind.get(problem.pins.get(task.name, ""))
-            if set(task.wcet_ns) == {kind} or pinned_kind == kind:
-                share += Fraction(task.work(kind)) / problem.period[task.group]
+            places = problem.places(task)
+            if {problem.kind[place] for place in places} == {kind}:
+                share += min(problem.load(task, place) for place in places)
         if share > len(processors):
             message = (
                 f"work that only a {kind} can do needs {float(share):.2f} of them, but there are"
                 f" {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
-            yield Diagnostic("F509", message, None, help=help_text)
+            yield Diagnostic("F509", message, None, help=help_text, severity="warning")

@@ -89,7 +89,8 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention
     )
     app_of = {task.name: app.name for app in apps for task in app.tasks}
-    background = tuple(worker for app in problem.background for worker in app.workers)
+    apps_beside = problem.beside(assignment)
+    background = tuple(worker for app in apps_beside for worker in app.workers)
     workers = timed_workers(threads.workers, app_of)
     return TimedSystem(groups, processors, slowdowns, workers, background)
 
@@ -140,6 +141,8 @@ class _Program:
         self._cut: dict[str, CutNet] = {}
         self.tasks: dict[str, Fired] = {}
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+            if task.homes:  # its app is beside the groups
+                continue
             self.tasks[task.name] = _fired_item(task, place, problem.kind[place])
         for network, choice, places in zip(
             problem.networks, assignment.choice, assignment.stages, strict=True

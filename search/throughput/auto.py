@@ -21,7 +21,7 @@ from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
 from .contest import Contest, ContestEntry
 from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
-from .design import Design, complete, fractional_bound
+from .design import EVERY_WAY, Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
 from .problem import (
@@ -82,6 +82,7 @@ def search(
         lower_bound_ns=bound,
         optimal=winner.design.reaches(bound),
         decision=decision,
+        scope=EVERY_WAY,
     )
     ordered = sorted(
         entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted)

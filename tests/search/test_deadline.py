@@ -369,8 +369,22 @@ def test_a_bound_knows_that_a_slow_processor_is_too_late() -> None:
         relaxed = relax(replace(problem, groups=(due,)))
         assert relaxed is not None
         bounds.append(relaxed.bound)
-    # Where nothing is in time, deadlines are left out.
-    assert bounds == pytest.approx([1 / 65, 0.02, 0.04, 1 / 65], abs=1e-4)
+    # Where nothing is in time, deadlines are left out. A CPU that has more of a task has more to do
+    # than the GPU: with a fraction x of each there, 0.02 + 0.08 x = 2 (0.02 - 0.02 x).
+    assert bounds == pytest.approx([1 / 30, 1 / 30, 0.04, 1 / 30], abs=1e-4)
+
+
+def test_a_bound_knows_the_largest_task() -> None:
+    """One of four processors has all of it, beside what is pinned there."""
+    tasks = tuple(DeadlineTask(n, "G", {"cpu": ms * MS}) for n, ms in (("a", 40), ("b", 10)))
+    group = TaskGroup("G", Fraction(100 * MS), None, 0, ())
+    problem = JointProblem(board(cores=4), (group,), tasks, (), {})
+    relaxed = relax(problem)
+    assert relaxed is not None and relaxed.bound == pytest.approx(0.4, abs=1e-6)
+    pinned = {f"p{n}": f"arm[{n}]" for n in range(4)}
+    beside = tuple(DeadlineTask(n, "G", {"cpu": 5 * MS}) for n in pinned)
+    relaxed = relax(replace(problem, tasks=(*tasks, *beside), pins=pinned))
+    assert relaxed is not None and relaxed.bound == pytest.approx(0.45, abs=1e-6)
 
 
 class Quick:
