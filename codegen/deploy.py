@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import batches
-from ..analysis.dataflow.workers import capacity, tokens_asked_for, workers_of
+from ..analysis.dataflow.workers import capacity, tokens_asked_for, without_stages, workers_of
 from ..model.application import Application, Channel, Port, Task
 from ..model.deployment import (
     DeployedApp,
@@ -154,7 +154,8 @@ def deploy(
     """
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
-    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns)
+    in_one_stage = without_stages(system.apps, {pin.task for pin in system.pins})
+    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns, in_one_stage)
     stated = times_of(system, platform)
     build = _Build(
         system,

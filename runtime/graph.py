@@ -16,6 +16,7 @@ from .tokens import Port
 if TYPE_CHECKING:
     from .columns import Column
     from .failures import Failure
+    from .fresh import Gate
     from .run import Run
     from .scenario import Change
     from .select import Pick
@@ -79,6 +80,8 @@ class Task:
         #: A source of which it is measured how long it waits for its data.
         self.is_timed = False
         self.turnstile: Optional[Turnstile] = None
+        #: Of a source that drops: what lets it fire when its token is wanted.
+        self.gate: Optional[Gate] = None
         #: How it fires for the requests of a batch, where it does so for all of them at once.
         self.column: Optional[Column] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
@@ -334,6 +337,8 @@ class App:
         self.rows: Any = None
         self.requests = 0
         self.channels: List[Channel] = []
+        #: Who waits for the ends of frames.
+        self.gates: List[Gate] = []
         #: Channels with something on them between two frames, by a name that is the same in all
         #: states.
         self.kept: Dict[str, Channel] = {}
@@ -672,6 +677,8 @@ class App:
                 self._finished(time_ns, (latency,))
             else:
                 self.skipped += 1
+        for gate in self.gates:
+            gate.wake()
         if not complete and self.told is not None:
             self.told(iteration, failures)
 

@@ -5,6 +5,7 @@ Nothing else in a program is ever dropped. What is dropped here is counted.
 
 from __future__ import annotations
 
+import abc
 import threading
 from typing import (
     TYPE_CHECKING,
@@ -213,10 +214,36 @@ class Latest(Reader):
         return all(link.ended() for link in self._links)
 
 
-class Take(Reader):
+class Sampler(Code):
+    """A source whose tokens wait in a mailbox until it fires; `taken` counts its firings."""
+
+    taken = 0
+
+    @property
+    @abc.abstractmethod
+    def mailbox(self) -> NewestTokens:
+        """Where its tokens wait."""
+
+    @abc.abstractmethod
+    def holds(self, count: int) -> bool:
+        """Are so many tokens there, as many as are kept, or all that will come?"""
+
+    def begin(self) -> None:
+        """Let what it reads go on by itself, if it does not yet."""
+
+
+class Take(Reader, Sampler):
     """A source that takes each token of a link once, and waits for the next."""
 
     _arrived: Optional[int] = None
+
+    @property
+    def mailbox(self) -> NewestTokens:
+        place: NewestTokens = self.link.place
+        return place
+
+    def holds(self, count: int) -> bool:
+        return self.link.place.holds(count) or self.link.run.ending or self.link.dry()
 
     def meet(self, task: Any, run: Any) -> None:
         super().meet(task, run)
@@ -227,7 +254,7 @@ class Take(Reader):
         found = place.take(firing, lambda: run.ending or self.link.dry())
         if self.told is not None:
             self.told(firing, found.number)
-        self._arrived = found.came
+        self._arrived, self.taken = found.came, firing + 1
         self.found(firing, found.marks)
         return found.token
 
@@ -235,7 +262,7 @@ class Take(Reader):
         return self._arrived
 
 
-class Dropping(Code):
+class Dropping(Sampler):
     """A source that goes on while its tokens are not taken: the newest `keep` of them wait, older
     ones are dropped."""
 
@@ -249,10 +276,21 @@ class Dropping(Code):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.code.open(home, inputs, outputs)
 
-    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+    @property
+    def mailbox(self) -> NewestTokens:
+        place: NewestTokens = self.place
+        return place
+
+    def begin(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="source", daemon=True)
             self._thread.start()
+
+    def holds(self, count: int) -> bool:
+        return self.place.holds(count) or self.run.ending
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        self.begin()
         try:
             found = self.place.take(firing, lambda: self.run.ending)
         except StopIteration:
@@ -260,10 +298,12 @@ class Dropping(Code):
                 raise
             # where the task goes on after errors, its next firing lets the source go on
             error = self._failed.pop()
-            self._thread.join(PATIENCE)  # it has closed the place, which is the last thing it does
+            if self._thread is not None:
+                # it has closed the place, which is the last thing it does
+                self._thread.join(PATIENCE)
             self._thread, self.place.closed = None, False
             raise error from None
-        self._arrived = found.came
+        self._arrived, self.taken = found.came, firing + 1
         return found.token
 
     def _run(self) -> None:

@@ -369,6 +369,8 @@ class Worker(threading.Thread, Waiter):
                 channel.claim(port.rate(firing) * group, self)
         if turnstile is not None:
             turnstile.leave(group)
+        if task.gate is not None:
+            task.gate.enter(firing, self)
         return arrays
 
     def _finish(

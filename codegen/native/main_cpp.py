@@ -21,7 +21,7 @@ from ...model.deployment import (
 )
 from ...model.types import DTYPES
 from .. import c_text
-from ..frames import enders
+from ..frames import enders, is_latest
 from ..in_c import C_PARAMETERS
 from ..kinds.border import BorderCode
 from ..kinds.c import CCode
@@ -274,6 +274,7 @@ class MainText:
             "tasks": [self._task(app, task) for task in app.tasks],
             "tensors": [line for task in app.tasks for line in self._tensors(task)],
             "pinned": list(self._pinned(app)),
+            "gates": list(self._gates(app)),
             "paths": paths,
             "enders": len(enders(app)),
         }
@@ -302,6 +303,25 @@ class MainText:
             "rates": rates,
             "places": places,
         }
+
+    def _gates(self, app: DeployedApp) -> Iterator[dict[str, str]]:
+        """What lets sources that drop fire when their tokens are wanted."""
+        for task in app.tasks:
+            gate = self._scope.gates.get(task.name)
+            if gate is None:
+                continue
+            places = [
+                place for written in self._layout.writes[task.name] for place in written.places
+            ]
+            inside = any(isinstance(place, Array) for place in places)
+            rings = [] if inside else [f"&{self._scope.members[id(place)]}" for place in places]
+            readers = [c.destination for c in app.channels if c.source == task.name]
+            names = f"{{{c_text.text(', '.join(readers))}, {c_text.text(task.name)}}}"
+            own = "nullptr" if is_latest(task) else "&code"
+            beside = [f"{{{self._scope.tasks[t.name]}::code, {t.firings}}}" for t in gate.beside]
+            given = [own, str(gate.under_way or 0), names]
+            given += [f"{{{', '.join(rings)}}}", f"{{{', '.join(beside)}}}"]
+            yield {"id": self._scope.tasks[task.name], "arguments": f"task, {', '.join(given)}"}
 
     def outputs(self) -> Iterator[str]:
         """What can be recorded: no tokens that a task only passes on, or that may lie on a GPU."""

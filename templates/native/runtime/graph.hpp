@@ -139,12 +139,18 @@ struct Exact {
 
 struct Path;
 
+// Who looks again when something has changed that it waits for.
+struct Looks {
+    virtual void look() = 0;
+};
+
 struct App {
     const char *const name;
     const Exact period;  // under 0: as fast as data allows
     std::vector<Task *> tasks;
     std::vector<Path *> paths;
     const int enders;  // tasks that end a frame
+    std::vector<Looks *> gates;  // who waits for the ends of frames
 
     // Workers begin no firing of an iteration from this one on.
     std::atomic<int64_t> until{FOREVER};
@@ -271,6 +277,8 @@ struct App {
             return -1;
         const ns begin = std::min(frame.begin, time);
         frames++;
+        for (Looks *gate : gates)
+            gate->look();
         first_end = first_end ? first_end : time;
         last_end = time;
         if (!frame.whole) {
