@@ -64,6 +64,8 @@ class Link:
         self.writers: List[App] = []
         #: The tasks that write, and what marks its tokens, in all states.
         self.puts: List[Put] = []
+        #: How often its reader has looked at the last token of a stream that had ended.
+        self.after_end = 0
         self.marks: List[Mark] = []
 
     @staticmethod
@@ -83,12 +85,11 @@ class Link:
         later."""
         return any(app.exhausted and app.done >= app.limit for app in self.writers)
 
-    def over(self) -> bool:
-        """No other token will come, as far as is known: in a program with states an app goes on
-        later."""
-        if self.run.state is None:
-            return bool(self.writers) and self.dry()
-        return self.ended()
+    def cut(self) -> bool:
+        """Has its writer made all frames that were asked for, though its stream goes on? Not in a
+        program with states, where an app goes on later."""
+        in_states = self.run.state is not None
+        return not in_states and bool(self.writers) and self.dry() and not self.ended()
 
     def dry(self) -> bool:
         """Its writer has made all frames that it will make; only for programs without states."""
@@ -206,8 +207,9 @@ class Latest(Reader):
         if found is None:
             self.found(firing, ())
             return self._first
-        # No other token overwrites the last one of a stream, whose age says nothing.
-        self.found(firing, () if self.link.over() else found.marks)
+        self.link.after_end += self.link.ended()
+        # no other token overwrites the last one that was asked for, whose age says nothing
+        self.found(firing, () if self.link.cut() else found.marks)
         return found.token
 
     def _over(self) -> bool:

@@ -41,6 +41,8 @@ struct Link {
     const char *const name;
     const App *writer = nullptr, *reader = nullptr;
     const size_t bytes, marked;
+    // How often its reader has looked at the last token of a stream that had ended.
+    std::atomic<int64_t> after_end{0};
     static inline std::vector<Link *> all;
 
     Link(const char *name, size_t bytes, size_t marked) : name(name), bytes(bytes), marked(marked)
@@ -49,8 +51,9 @@ struct Link {
     }
     // The stream of its writer has ended by itself.
     bool ended() const { return writer && writer->exhausted && dry(); }
-    // No other token will come, as far as is known: in a program with states an app goes on later.
-    bool over() const { return writer && (run.control ? ended() : dry()); }
+    // Its writer has made all frames that were asked for, though its stream goes on; not in a program
+    // with states, where an app goes on later.
+    bool cut() const { return writer && !run.control && dry() && !ended(); }
     // Its writer has made all frames that it will make.
     bool dry() const { return writer->frames >= writer->limit; }
     // Where the writer puts the next token and its marks, which `put` then hands over.
@@ -290,8 +293,9 @@ public:
             return 0;
         }
         memcpy(token, link.token(), link.bytes);
-        // no other token overwrites the last one of a stream, whose age says nothing
-        note(firing, link.number(), link.over() ? nullptr : &link.seen());
+        link.after_end += link.ended();
+        // no other token overwrites the last one that was asked for, whose age says nothing
+        note(firing, link.number(), link.cut() ? nullptr : &link.seen());
         return 0;
     }
 };
