@@ -45,6 +45,8 @@ class Gate(WaitingPlace):
 
     def enter(self, firing: int, waiter: Waiter) -> None:
         """Wait until that firing may begin."""
+        if self._code.shut is not None:
+            return  # it is opened again first, whoever waits
         if isinstance(self._code, Sampler):
             self._code.begin()
         iteration = firing // self._per_iteration

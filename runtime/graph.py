@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .select import Pick
 
 FOREVER = 1 << 62
+#: How often a task that begins anew is opened at most, and the ns between two tries.
+RESTART = 20, 500_000_000
 #: Iterations that a source may be ahead of a task whose data are still known by their release.
 LONGEST_AGO = 256
 
@@ -55,6 +57,9 @@ class Task:
         #: Whether a firing that raises stops everything ("stop"), or what it would have made is
         #: skipped ("skip"), after which the task may begin anew ("restart").
         self.on_error = on_error
+        #: Of a task that begins anew: how often opening it may fail in a row, and the ns between
+        #: two tries.
+        self.restart = RESTART
         #: Firings that have failed, and those that were left out since something they need was not
         #: there.
         self.failed = self.skipped = 0

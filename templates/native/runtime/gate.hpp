@@ -35,6 +35,8 @@ public:
     // stream ends before.
     bool wait(Worker &w, int64_t k, bool first)
     {
+        if (task.code.shut)
+            return true;  // it is opened again first, whoever waits
         if (own)
             own->begin(task);
         const auto wanted = [&] { return is_wanted(k); };
