@@ -12,7 +12,7 @@ from pathlib import Path
 from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import batches
 from ..analysis.dataflow.workers import capacity, tokens_asked_for, without_stages, workers_of
-from ..model.application import Application, Channel, Port, Task
+from ..model.application import Application, Channel, Port, Restart, Task
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
@@ -297,6 +297,7 @@ def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | Non
     code = made_for(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
+    restart = task.restart
     return DeployedTask(
         task.name,
         task.doc,
@@ -309,6 +310,7 @@ def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | Non
         task.keep,
         task.on_error,
         int(max(stated.worst_ns)) if stated is not None and code.batch == 1 else None,
+        None if restart == Restart() else (restart.tries, int(restart.pause_ns)),
     )
 
 

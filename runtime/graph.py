@@ -50,6 +50,7 @@ class Task:
         live: bool = False,
         on_error: str = "stop",
         wcet: Optional[int] = None,
+        restart: Tuple[int, int] = RESTART,
     ) -> None:
         self.app, self.name, self.code = app, name, code
         #: The worst case of a firing that the text declares.
@@ -59,7 +60,7 @@ class Task:
         self.on_error = on_error
         #: Of a task that begins anew: how often opening it may fail in a row, and the ns between
         #: two tries.
-        self.restart = RESTART
+        self.restart = restart
         #: Firings that have failed, and those that were left out since something they need was not
         #: there.
         self.failed = self.skipped = 0
@@ -379,14 +380,15 @@ class App:
         live: bool = False,
         on_error: str = "stop",
         wcet: Optional[int] = None,
+        restart: Tuple[int, int] = RESTART,
     ) -> Task:
         """Add a task. `live`: a source whose firings wait for data from outside, and are released
         by it.
 
-        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well. `wcet` in
-        ns is declared in the text.
+        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well; how often
+        it is opened at most, and the ns between two tries. `wcet` in ns is declared in the text.
         """
-        task = Task(self, name, code, inputs, outputs, live, on_error, wcet)
+        task = Task(self, name, code, inputs, outputs, live, on_error, wcet, restart)
         self.tasks.append(task)
         self._named[name] = task
         self.run.tasks.append(task)

@@ -341,6 +341,9 @@ class MainText:
         wcet = "-1" if task.wcet_ns is None else str(task.wcet_ns)
         words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas), wcet]
         plain = ["false", "flow::OnError::STOP", "1", "-1"]
+        if task.restart is not None:
+            words += map(str, task.restart)
+            plain += ["", ""]
         while words and words[-1] == plain[len(words) - 1]:
             words.pop()
         return "".join(f", {word}" for word in words)
