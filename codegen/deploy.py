@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import batches
-from ..analysis.dataflow.workers import capacity, tokens_asked_for, workers_of
-from ..model.application import Application, Channel, Port, Task
+from ..analysis.dataflow.workers import capacity, tokens_asked_for, without_stages, workers_of
+from ..model.application import Application, Channel, Port, Restart, Task
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
@@ -173,7 +173,8 @@ def deploy(
     """
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
-    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns)
+    in_one_stage = without_stages(system.apps, {pin.task for pin in system.pins})
+    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns, in_one_stage)
     stated = times_of(system, platform)
     build = _Build(
         system,
@@ -316,6 +317,7 @@ def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | Non
     code = made_for(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
+    restart = task.restart
     return DeployedTask(
         task.name,
         task.doc,
@@ -328,6 +330,7 @@ def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | Non
         task.keep,
         task.on_error,
         int(max(stated.worst_ns)) if stated is not None and code.batch == 1 else None,
+        None if restart == Restart() else (restart.tries, int(restart.pause_ns)),
     )
 
 

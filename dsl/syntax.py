@@ -145,10 +145,13 @@ class LiveDecl:
 
 @dataclass(frozen=True, slots=True)
 class OnErrorDecl:
-    """`on error POLICY`; `event` is the word `error`."""
+    """`on error POLICY`; `event` is the word `error`. Behind `restart`: how often, and at which
+    intervals."""
 
     event: Word
     policy: Word
+    tries: Number | None
+    every: Quantity | None
     span: Span
 
 

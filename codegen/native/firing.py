@@ -79,6 +79,8 @@ class FiringText:
     def _begins_frame(self) -> Iterator[str]:
         """With all tokens and all room there, before it fires."""
         task = self._task
+        if task.name in self._scope.gates:
+            yield from _unless(f"gate.wait(w, k, {'true' if task.firings == 1 else 'i == 0'})")
         if task.name in self._scope.shares:
             yield from _unless(f"w.admit({self._app}, k)")
         if task.live:
@@ -205,7 +207,7 @@ class FiringText:
                 return self._kernels()
         assert isinstance(code, CCode)
         if task.keep is not None:
-            return "code.take(task)"
+            return "code.take(task, firing)"
         return self._scope.call_in_c(code, self._names, "code")
 
     def _kernels(self) -> str:

@@ -21,7 +21,7 @@ from ...model.deployment import (
 )
 from ...model.types import DTYPES
 from .. import c_text
-from ..frames import enders
+from ..frames import enders, is_latest
 from ..in_c import C_PARAMETERS
 from ..kinds.border import BorderCode
 from ..kinds.c import CCode
@@ -274,6 +274,7 @@ class MainText:
             "tasks": [self._task(app, task) for task in app.tasks],
             "tensors": [line for task in app.tasks for line in self._tensors(task)],
             "pinned": list(self._pinned(app)),
+            "gates": list(self._gates(app)),
             "paths": paths,
             "enders": len(enders(app)),
         }
@@ -303,6 +304,25 @@ class MainText:
             "places": places,
         }
 
+    def _gates(self, app: DeployedApp) -> Iterator[dict[str, str]]:
+        """What lets sources that drop fire when their tokens are wanted."""
+        for task in app.tasks:
+            gate = self._scope.gates.get(task.name)
+            if gate is None:
+                continue
+            places = [
+                place for written in self._layout.writes[task.name] for place in written.places
+            ]
+            inside = any(isinstance(place, Array) for place in places)
+            rings = [] if inside else [f"&{self._scope.members[id(place)]}" for place in places]
+            readers = [c.destination for c in app.channels if c.source == task.name]
+            names = f"{{{c_text.text(', '.join(readers))}, {c_text.text(task.name)}}}"
+            own = "nullptr" if is_latest(task) else "&code"
+            beside = [f"{{{self._scope.tasks[t.name]}::code, {t.firings}}}" for t in gate.beside]
+            given = [own, str(gate.under_way or 0), names]
+            given += [f"{{{', '.join(rings)}}}", f"{{{', '.join(beside)}}}"]
+            yield {"id": self._scope.tasks[task.name], "arguments": f"task, {', '.join(given)}"}
+
     def outputs(self) -> Iterator[str]:
         """What can be recorded: no tokens that a task only passes on, or that may lie on a GPU."""
         for task in self._deployment.tasks:
@@ -321,6 +341,9 @@ class MainText:
         wcet = "-1" if task.wcet_ns is None else str(task.wcet_ns)
         words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas), wcet]
         plain = ["false", "flow::OnError::STOP", "1", "-1"]
+        if task.restart is not None:
+            words += map(str, task.restart)
+            plain += ["", ""]
         while words and words[-1] == plain[len(words) - 1]:
             words.pop()
         return "".join(f", {word}" for word in words)

@@ -476,7 +476,7 @@ class Execution
                 stuck |= worker->alive && worker->line->task &&
                          &Task::all[worker->line->task - 1]->code == &task->code;
             run.cells->enter(CLOSING, task->number);
-            if (!stuck)
+            if (!stuck && !task->code.shut)
                 task->code.close();
         }
         run.cells->enter(IDLE);

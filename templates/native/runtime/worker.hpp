@@ -263,6 +263,11 @@ struct Worker {
     template <typename Call>
     bool attempt(Task &task, int64_t firing, bool &there, Call call, int64_t group = 1)
     {
+        if (__builtin_expect(task.code.shut, 0) && !is_open(task, firing)) {
+            there = false;
+            leave_out(task, firing, group);
+            return !run.stopping && task.app.has(firing / task.firings);
+        }
         const int status = called(task, firing, [&] { return caught(call); });
         if (status == 0)
             linger();
@@ -277,6 +282,8 @@ struct Worker {
     template <typename Call>
     bool attempt_live(Task &task, int64_t firing, bool &there, Call call)
     {
+        if (__builtin_expect(task.code.shut, 0) && !is_open(task, firing))
+            return there = false;
         const ns spent = called_live(task, firing, [&] { return caught(call); });
         there = last == 0;
         return (there || goes_on(task, firing, last, 1)) && arrived(task, firing, spent);
@@ -401,6 +408,11 @@ private:
     // same.
     bool goes_on(Task &task, int64_t firing, int status, int64_t group);
     bool begins_anew(Task &task, int64_t firing);
+    // Its code is opened again; false where that was the last try.
+    bool opens_again(Task &task, int64_t firing);
+    // May a task fire? If it is closed after an error, it is opened again when its time has come: a
+    // source that nothing paces waits for that.
+    bool is_open(Task &task, int64_t firing);
 
     int last = 0;        // what the code of a live source has returned
     std::string thrown;  // what code has thrown, in words
