@@ -212,9 +212,9 @@ def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
 
 
 @contextmanager
-def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
+def opened(network: Network, engine: Engine, batch: int = 1) -> Iterator[tuple[Code, Code]]:
     """The network as programs run it, on ONNX Runtime and on another engine; in 32 bits there, if
-    the text leaves the precision open. Raises TaskError."""
+    the text leaves the precision open. A run computes so many firings. Raises TaskError."""
     from ... import runtime
     from ...runtime.tokens import Port
 
@@ -226,9 +226,13 @@ def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
     with scratch(None, "flowc-engine-") as home:
         whole = network.converted_from if network.any_precision else None
         its_file, file = _placed((whole or network, network), home)
-        reference = runtime.Network(its_file, *names)
-        precision = {"precision": "bf16"} if network.precision == "bf16" else {}
-        other = getattr(runtime, engine.word)(file, *names, **precision)
+        reference = runtime.Network(its_file, *names, batch=batch)
+        options: dict[str, object] = {}
+        if network.precision == "bf16":
+            options["precision"] = "bf16"
+        if batch > 1:
+            options["batch"] = batch
+        other = getattr(runtime, engine.word)(file, *names, **options)
         try:
             for code in (reference, other):
                 code.open(str(home), *ports)
