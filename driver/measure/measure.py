@@ -20,7 +20,7 @@ from ...dsl.modules import local_modules
 from ...machines.host import HERE, Host, has_accelerators, own_platform
 from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic, Errors, listed
-from ...model.files import scratch
+from ...model.files import read_bytes, scratch
 from ...model.profile import LayerTime, Profile, ProfileEntry, SilentTask
 from ...model.system import System
 from ...networks.engines.openvino import ENGINE as OPENVINO
@@ -191,9 +191,9 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
 def _depending(task: Task) -> str:
     """An operator of a task's network whose work may depend on the values of its data."""
     network = task.network
-    if network is None or network.model:
+    if network is None:
         return ""
-    return data_dependent(Path(network.path))
+    return data_dependent(network.model or read_bytes(Path(network.path)))
 
 
 def _silent(valid: Valid, tasks: Sequence[Task], seconds: float) -> Diagnostic:
@@ -207,6 +207,10 @@ def _silent(valid: Valid, tasks: Sequence[Task], seconds: float) -> Diagnostic:
     help_text = (
         f"`flowc profile{valid.about} --seconds {longer}` measures for longer, a `wcet` states them"
     )
+    waiting = [t for t in tasks if not t.inputs and not t.live]
+    if waiting:
+        name = waiting[0].definition
+        help_text = f"write `live` in task `{name}`, if its data come from outside; {help_text}"
     return Diagnostic("F626", message, tasks[0].span, severity="warning", help=help_text)
 
 

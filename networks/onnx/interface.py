@@ -222,13 +222,12 @@ def why_in_one_piece(model: ModelProto) -> str:
     return ""
 
 
-def data_dependent(path: Path) -> str:
+def data_dependent(content: bytes) -> str:
     """An operator of a model whose work may depend on the values of its data; empty if there is
-    none, or the file cannot be read."""
-    try:
-        model = _load(path)
-    except NetworkError:
-        return ""
+    none."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
     graphs = [model.graph, *model.functions]
     while graphs:
         for node in graphs.pop().node:

@@ -228,7 +228,8 @@ class _Watch:
         give_up = time.monotonic() + max(LONGEST_FRAME, 10 * self._seconds)
         while waiting := [a for a in program.apps if a.frames == 0 and a.limit > 0]:
             over = time.monotonic() > give_up
-            if self._silence and all(self._has_no_data(app, over) for app in waiting):
+            enough = any if over else all  # a source that is not live holds up other apps
+            if self._silence and enough(self._has_no_data(app, over) for app in waiting):
                 break
             if over:
                 reason = f"no frame of {waiting[0].name} was finished; {program.run.who_waits()}"
