@@ -200,8 +200,8 @@ def _silent(valid: Valid, tasks: Sequence[Task], seconds: float) -> Diagnostic:
     """Tasks that nothing has reached."""
     names = listed([t.name for t in tasks], 4)
     message = (
-        f"{names} did not fire while the application was measured ({seconds:g} s, or until its"
-        " streams ended): their times are unknown"
+        f"no times of {names} are known: they did not fire while the application was measured"
+        f" ({seconds:g} s, or until its streams ended)"
     )
     longer = max(20, round(10 * seconds))
     help_text = (

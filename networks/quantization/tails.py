@@ -85,7 +85,7 @@ def parts(path: Path, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, 
 def _behind_layers(graph: Any) -> Iterator[Any]:
     """The nodes whose results no layer with weights reads, in order."""
     read: set[str] = set()
-    behind = []
+    behind: list[Any] = []
     few = {t.name for t in graph.initializer if prod(t.dims) < WORTH}
     for node in reversed(graph.node):
         inner = any(a.g.node or a.graphs for a in node.attribute)  # it may read anything
@@ -94,7 +94,7 @@ def _behind_layers(graph: Any) -> Iterator[Any]:
             read.update(node.input)
         else:
             behind.append(node)
-    return reversed(behind)
+    return iter(behind[::-1])
 
 
 class _Seen:
