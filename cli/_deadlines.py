@@ -47,6 +47,11 @@ def joint_table(joint: Joint) -> str:
     if holding:
         holders = _some(holding)
         tables.append(f"no bound includes waits for the interpreter, which {holders} may hold")
+    partly = joint.partly_measured
+    if partly:
+        lines = ["measured with less than bounds count:"]
+        lines += [f"  {task}: {words}" for task, words in partly.items()]
+        tables.append("\n".join(lines))
     if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
@@ -127,7 +132,9 @@ def _seen_above(groups: tuple[GroupBound, ...]) -> Iterator[str]:
 def _supposing(group: GroupBound, good: bool, unskipped: bool = False) -> str:
     """Under what conditions the verdict on an app, or on one of its paths, holds; empty if under
     none."""
-    supposed = replace(group, interpreter=group.interpreter and good).supposed
+    partly = group.partly_measured if good else ()
+    group = replace(group, interpreter=group.interpreter and good, partly_measured=partly)
+    supposed = group.supposed
     conditions = [supposed, "no frame is skipped" if unskipped and good else ""]
     said = " and ".join(condition for condition in conditions if condition)
     return f" if {said}" if said else ""
@@ -383,6 +390,7 @@ def _group_as_data(group: GroupBound) -> dict[str, Any]:
         "conditional": group.conditional,
         "niceness": group.niceness,
         "interpreter": group.interpreter,
+        "partly_measured": list(group.partly_measured),
     }
     if group.frames:
         bounds |= {"seen_ns": group.seen_ns, "frames": group.frames, "missed": group.missed}

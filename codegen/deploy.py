@@ -269,7 +269,10 @@ class _Build:
         return made
 
     def _stated(self, task: Task) -> FiringTime | None:
-        """What the text says of its time where it is placed."""
+        """What the text says of its time where it is placed. That `repeat` and `last` take none is
+        no word of the text: bounds have their measured times once the program has run."""
+        if task.resampling is not None:
+            return None
         kind = self.platform.pool_of(self.placement[task.name].processors[0]).kind
         time = self.stated.of[task.name].get(kind)
         return time if time is not None and time.from_text else None

@@ -18,6 +18,7 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from ...model.application import Application
+from ...model.full_counts import run_sizes
 from .contracted import contracted
 from .dependence import arrivals
 from .order import Time, components, iteration_order, work_ahead
@@ -306,3 +307,13 @@ def batches(app: Application) -> dict[str, int]:
         if task.network is not None and task.name not in cyclic:
             sizes[task.name] = task.network.batch
     return sizes
+
+
+def grouped_runs(app: Application, vector: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Of tasks whose firings are grouped: how many there are in each run of an iteration."""
+    sizes = batches(app)
+    return {
+        name: run_sizes(vector[name], size)
+        for name, size in sizes.items()
+        if size > 1 and vector.get(name, 1) > 1
+    }

@@ -21,6 +21,7 @@ from ...model.deployment import (
 )
 from ...model.platform import Platform, Pool
 from ...model.workload import WorkloadCurve
+from .runs import in_runs, runs_of
 from .system import (
     Refused,
     RoundFiring,
@@ -57,8 +58,9 @@ def timed_program(
     For tasks with `curves` the times are in these. `phases` are the worst cases of tasks by phase,
     where they differ; a longer time of a task holds for all of them.
 
-    Raises Refused where there is more to a program than firings one by one: no period, iterations
-    that alternate, batches, cuts that move.
+    A network computes a batch of firings in one run, which takes as long as these (`in_runs`).
+
+    Raises Refused where no bound is known: no period, iterations that alternate, cuts that move.
     """
     wrong = _unbounded(deployment)
     if wrong:
@@ -74,7 +76,7 @@ def timed_program(
     app_of: dict[str, str] = {}
     for app in deployment.apps:
         app_of.update((task.name, app.name) for task in app.tasks)
-    return TimedSystem(
+    system = TimedSystem(
         tuple(_group(a, home, wcet_ns, curves or {}, phases or {}) for a in paced),
         tuple(processors.values()),
         tuple(Slowdown(c.victim, c.aggressor, c.factor) for c in platform.contention),
@@ -85,6 +87,8 @@ def timed_program(
             if not w.paced
         ),
     )
+    batches = {task.name: task.code.batch for app in paced for task in app.tasks}
+    return in_runs(system, runs_of(workers, batches))
 
 
 def timed_processor(name: str, pool: Pool, platform: Platform) -> TimedProcessor:
@@ -124,8 +128,6 @@ def _unbounded(deployment: Deployment) -> list[str]:
         for task in app.tasks:
             if task.code.moves:
                 wrong.append(f"the cut of `{task.name}` moves")
-            elif task.code.batch > 1 and task.firings > 1:
-                wrong.append(f"`{task.name}` collects frames until it has a batch")
     return wrong
 
 

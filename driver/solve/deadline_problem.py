@@ -14,12 +14,14 @@ from pathlib import Path
 
 from ...analysis.dataflow.chains import ChainPart, chain_ways
 from ...analysis.dataflow.dependence import paths
+from ...analysis.dataflow.static_order import grouped_runs
 from ...analysis.dataflow.workers import tokens_asked_for
 from ...analysis.timing.chains import largest_gap
 from ...analysis.timing.system import TimedChain, TimedPart, TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed, one_of
+from ...model.full_counts import measured_with_less
 from ...model.link_ends import linked, neighbors
 from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
@@ -64,14 +66,18 @@ def joint_problem(
     networks: list[_CutNetwork] = []
     followers: list[Follower] = []
     faults: list[Diagnostic] = []
+    partly: dict[str, dict[str, str]] = {}
     for app in valid.system.apps:
         if app.period_ns is None:
             faults.append(_without_period(app))
             continue
         vector = valid.repetition[app.name]
+        runs = grouped_runs(app, vector)
         insides: dict[str, LayerChain | None] = {}
         for task in without_resampling(app).tasks:
-            known = times.of[task.name]
+            sizes = runs.get(task.name, ())
+            known = {kind: time.of_runs(sizes) for kind, time in times.of[task.name].items()}
+            partly[task.name] = _partly(app, task, known, sizes)
             firings = vector[task.name]
             wanted = _pinned_kind(platform, pins.get(task.name))
             if wanted is None and not platform.machines and _is_layered(known):
@@ -100,7 +106,23 @@ def joint_problem(
         machines=machines_for(valid) if platform.machines else {},
         engines=chosen_engines(valid.system),
         linked=linked(valid.system.apps),
+        partly={name: found for name, found in partly.items() if found},
     )
+
+
+def _partly(
+    app: Application, task: Task, known: Mapping[str, FiringTime], sizes: tuple[int, ...]
+) -> dict[str, str]:
+    """By kind of processor, with what a task was measured where bounds count more."""
+    lists = any(other.list_ports for other in app.tasks)
+    found = {}
+    for kind, time in known.items():
+        entry = time.entry
+        if entry is not None and not time.from_text and entry.host_hash:
+            words = " and ".join(measured_with_less(task, entry, sizes, lists))
+            if words:
+                found[kind] = words
+    return found
 
 
 def _with_ends_beside(

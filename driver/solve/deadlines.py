@@ -39,6 +39,7 @@ from ...search.deadline.answer import mapping_of
 from ...search.deadline.interpreter import waited_for
 from ...search.deadline.limits import Deadlines, Held, held, in_ms
 from ...search.deadline.outcome import Outcome
+from ...search.deadline.partly_measured import partly_measured
 from ...search.deadline.problem import (
     Assignment,
     BackgroundApp,
@@ -114,6 +115,16 @@ class Joint:
         tasks = [task.name for task in self.problem.tasks]
         tasks += [name for app in self.background for name in app.holding]
         return tuple(name for name in tasks if name in named)
+
+    @property
+    def partly_measured(self) -> dict[str, str]:
+        """The tasks whose times were measured with less than bounds count, and with what."""
+        if self.system is None:
+            return {}
+        found: dict[str, str] = {}
+        for tasks in partly_measured(self.problem, self.system).values():
+            found |= tasks
+        return found
 
     @property
     def bounded(self) -> BoundedMapping | None:

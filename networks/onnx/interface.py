@@ -33,6 +33,8 @@ LARGEST = 1 << 31
 #: Weights with so many elements may be shapes, or rows to pick, from which other shapes follow.
 TELLING = 1 << 12
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+#: Operators whose work, or the size of whose results, may depend on the values of their data.
+DATA_DEPENDENT = frozenset({"If", "Loop", "NonMaxSuppression", "NonZero", "Unique", "Compress"})
 #: Operators that read or make lists of tensors, and tensors that may be missing.
 LISTS = frozenset(
     {
@@ -217,6 +219,22 @@ def why_in_one_piece(model: ModelProto) -> str:
     lists = sorted(found & LISTS)
     if lists:
         return f"lists of tensors ({', '.join(lists)})"
+    return ""
+
+
+def data_dependent(content: bytes) -> str:
+    """An operator of a model whose work may depend on the values of its data; empty if there is
+    none."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    graphs = [model.graph, *model.functions]
+    while graphs:
+        for node in graphs.pop().node:
+            if node.op_type in DATA_DEPENDENT:
+                return str(node.op_type)
+            for attribute in node.attribute:
+                graphs += [inner for inner in (attribute.g, *attribute.graphs) if inner.node]
     return ""
 
 

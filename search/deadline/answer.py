@@ -31,6 +31,7 @@ from ...profiling.measure import MeasuredTimes
 from .interpreter import waited_for
 from .limits import Held, held
 from .outcome import Outcome
+from .partly_measured import partly_measured
 from .problem import Assignment, BackgroundApp, JointProblem, TaskGroup
 from .program import timed
 from .verdict import MappingVerdict
@@ -64,12 +65,14 @@ def mapping_of(
     if found is None or verdict is None:
         return empty
     beside = problem.beside(found)
-    waits = waited_for(problem, program or timed(problem, found), beside)
+    system = program or timed(problem, found)
+    waits, partly = waited_for(problem, system, beside), partly_measured(problem, system)
     groups = tuple(
         replace(
             _bound(group, verdict, seen),
             niceness=problem.below_by_niceness,
             interpreter=bool(waits[group.name]),
+            partly_measured=tuple(partly[group.name]),
         )
         for group in problem.groups
     )

@@ -258,7 +258,8 @@ class JointProblem:
     `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is
     placed on processors that are `left_out`. `engines` are those of networks on CPUs by task, where
     it is not ONNX Runtime; times are theirs. `linked` are the pairs of groups that arrows join, of
-    which one shall go on where the other hangs.
+    which one shall go on where the other hangs. `partly` has tasks whose times were measured with
+    less than bounds count: by kind of processor, with what.
     """
 
     platform: Platform
@@ -274,6 +275,7 @@ class JointProblem:
     background: tuple[BackgroundApp, ...] = ()
     engines: Mapping[str, OtherEngine] = field(default_factory=dict)
     linked: frozenset[frozenset[str]] = frozenset()
+    partly: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def roaming(self) -> tuple[Follower, ...]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
+from ...analysis.dataflow.static_order import batches
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
 from ...analysis.timing.program import timed_processor, timed_workers
+from ...analysis.timing.runs import in_runs, runs_of
 from ...analysis.timing.system import (
     Slowdown,
     TimedChannel,
@@ -92,7 +94,9 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     apps_beside = problem.beside(assignment)
     background = tuple(worker for app in apps_beside for worker in app.workers)
     workers = timed_workers(threads.workers, app_of)
-    return TimedSystem(groups, processors, slowdowns, workers, background)
+    system = TimedSystem(groups, processors, slowdowns, workers, background)
+    sizes = {name: size for app in apps for name, size in batches(app).items()}
+    return in_runs(system, runs_of(threads.workers, sizes))
 
 
 def firing_times(

@@ -507,6 +507,14 @@ def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_p
     assert call("run", flow, "-o", tmp_path / "out", "--frames", "1")[2].count("in 8 bits") == 1
     kept = list((tmp_path / ".flowc").rglob("*.onnx"))
     assert len(kept) == 1 and not flowc.check(flow).staged.unquantized
+    lost = kept[0].with_name("loss.json")
+    before = lost.read_text()
+    lost.write_text(json.dumps([{**each, "rms": 0.5} for each in json.loads(before)]))
+    flow.write_text(flow.read_text().replace("within 9 dB ", ""))
+    status, _, err = call("build", flow, "-o", tmp_path / "out")
+    assert status == 1 and "in int8: 6.0 dB at `r8`" in err and "10 dB are the least" in err
+    assert "`int8 within 6 dB` accepts the loss" in err
+    lost.write_text(before)
     stamp = kept[0].stat().st_mtime_ns
     assert harness(tmp_path / "out").returncode == 0
     parts = [onnx.load(p) for p in sorted((tmp_path / "out" / "networks").glob("*.onnx"))]
