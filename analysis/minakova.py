@@ -85,6 +85,9 @@ class Reduced:
     times: tuple[float, ...]
 
 
+#: Chromosomes of a generation.
+POPULATION = 100
+
 Evaluate = Callable[[tuple[bool, ...]], Reduced]
 
 
@@ -95,7 +98,7 @@ def algorithm9(
     slowest: Sequence[float],
     rng: random.Random,
     *,
-    population: int = 100,
+    population: int = POPULATION,
     generations: int = 100,
     printed: bool = True,
     enough: Callable[[], bool] = lambda: False,
@@ -106,7 +109,8 @@ def algorithm9(
     `evaluate` is Algorithm 10 with Equation 2.5: edges derived for a chromosome, and Algorithm 8 on
     them. If nothing by parts is small enough, that is the answer (lines 1 to 5); else NSGA-II looks
     for a front (selection by DEAP, crossover of two parents, mutation of one gene), from which
-    `selected` chooses. Line 16 returns an answer even if it violates the limit: the caller has to
+    `selected` chooses. The first two chromosomes have no layer and all layers by parts, others are
+    random. Line 16 returns an answer even if it violates the limit: the caller has to
     check. With `enough`, NSGA-II ends early.
     """
     evaluated: dict[tuple[bool, ...], Reduced] = {}
@@ -176,7 +180,8 @@ def _front(
     def some(make: Callable[[], BufferIndividual]) -> list[BufferIndividual]:
         return [make() for k in range(population) if k == 0 or not enough()]
 
-    people = some(lambda: BufferIndividual(tuple(rng.random() < 0.5 for _ in range(layers))))
+    people = [BufferIndividual((by_parts,) * layers) for by_parts in (False, True)]
+    people += some(lambda: BufferIndividual(tuple(rng.random() < 0.5 for _ in range(layers))))[2:]
     for _ in range(generations):
         if enough():
             break

@@ -2,7 +2,8 @@
 
 In: the words of a verb, and a folder. Out: the one document that the verb prints with `--json`, its
 exit status, and the end of what it says on standard error. Each call is a process of its own, so
-that nothing that a text does can end or disturb who calls.
+that nothing that a text does can end or disturb the server. The process of a call adopts what its
+descendants leave behind, and the server what calls leave behind: no process outlives its call.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ from typing import Any
 
 import anyio
 
-from ..machines.children import ends_with_me
+from ..machines.children import adopt, adopting, children, descendants
 
 #: Bytes that are read at once.
 PIECE = 65536
 #: Seconds in which a call that is ended may end its own children.
 GRACE = 5.0
+#: The processes of calls; and held while one starts, or strays are looked for.
+_CALLS: set[int] = set()
+_STARTING = asyncio.Lock()
+#: Are all other children strays?
+_adopts = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +60,20 @@ class LimitReached(Exception):
 async def call(words: Sequence[str], folder: Path, limits: Limits) -> Answer:
     """Run `flowc` with these words and `--json` in a folder. Raises LimitReached.
 
-    A call that is cancelled is ended with all that it has started.
+    A call that is cancelled is ended. In a process that has called `adopt_strays`, everything that
+    a call has started ends with it.
     """
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "flowc", *words, "--json"),
-        cwd=folder,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-        preexec_fn=ends_with_me(signal.SIGTERM),
-    )
+    async with _STARTING:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "flowc", *words, "--json"),
+            cwd=folder,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            preexec_fn=adopting(signal.SIGTERM),
+        )
+        _CALLS.add(process.pid)
     try:
         async with asyncio.timeout(limits.seconds):
             document, said = await asyncio.gather(
@@ -77,9 +86,12 @@ async def call(words: Sequence[str], folder: Path, limits: Limits) -> Answer:
             " less, or start the server with another `--limit`"
         ) from None
     finally:
-        if process.returncode is None:
-            with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
+            if process.returncode is None:
                 await _ended(process)
+            async with _STARTING:
+                _CALLS.discard(process.pid)
+                _end_strays()
     return Answer(status, _parsed(document), said.decode(errors="replace").strip())
 
 
@@ -113,7 +125,7 @@ async def _end_of(stream: asyncio.StreamReader | None, most: int) -> bytes:
 
 
 async def _ended(process: Process) -> None:
-    """End a process and its group; it gets some time to do so itself."""
+    """End a process; it gets some time to do so itself."""
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -121,3 +133,25 @@ async def _ended(process: Process) -> None:
             # no limit: SIGKILL cannot be refused
             await asyncio.wait_for(process.wait(), patience)
             return
+
+
+def adopt_strays() -> None:
+    """From now on all children of this process are calls, or were left behind by calls."""
+    global _adopts
+    adopt()
+    _adopts = True
+
+
+def _end_strays() -> None:
+    """End the processes that calls have left behind when they ended: children of this process that
+    are no calls, and all that descends from them."""
+    while _adopts:
+        strays = [pid for pid in children(os.getpid()) if pid not in _CALLS]
+        if not strays:
+            return
+        for stray in strays:
+            for pid in (*descendants(stray), stray):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(stray, 0)  # no limit: SIGKILL cannot be refused

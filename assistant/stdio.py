@@ -16,6 +16,8 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
+from .calls import adopt_strays
+
 #: The descriptor of standard input.
 STDIN = 0
 
@@ -54,6 +56,7 @@ def serve(server: MCPServer) -> int:
         received.append(number)
         source.end()
 
+    adopt_strays()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(source))

@@ -43,11 +43,16 @@ def joint_table(joint: Joint) -> str:
             f"seen above its bound: {', '.join(above)}; the times that the bound assumes were too"
             f" short,\nor a live source had no data for longer than its period{waited}"
         )
-    if joint.problem.background:
+    if joint.background:
         tables.append(_background(joint))
     conditions = "\n".join(_conditions(groups))
     if conditions:
         tables.append(conditions)
+    partly = joint.partly_measured
+    if partly:
+        lines = ["measured with less than bounds count:"]
+        lines += [f"  {task}: {words}" for task, words in partly.items()]
+        tables.append("\n".join(lines))
     if joint.seen is not None and joint.disturbed:
         tables.append(
             f"other programs had the cores for {joint.seen.delayed:.0%} of the time in which the"
@@ -178,7 +183,7 @@ def _background(joint: Joint) -> str:
     predicted = dict(joint.mapping.predicted_period_ns)
     shares = [["with a share", "of its CPUs", "in each ms", "predicted ms between frames"]]
     below = [["in the background", "predicted ms between frames"]]
-    for app in joint.problem.background:
+    for app in joint.background:
         ns = predicted.get(app.name)
         said = "-" if ns is None else f"{ns / 1e6:.4g}"
         if app.share is None:
@@ -193,13 +198,13 @@ def _background(joint: Joint) -> str:
 def _what_is_proved(joint: Joint) -> str:
     """What is proved beside apps without a period, and what is predicted."""
     lines = []
-    apps = joint.problem.background
+    apps = joint.background
     if any(app.share is not None for app in apps):
         lines.append(
             "bounds count a share as its budget in each of its periods, and one firing too much,"
             " above all others"
         )
-    unassured = joint.problem.unassured
+    unassured = joint.problem.unassured(joint.outcome.assignment)
     if unassured:
         lines.append(f"nothing assures a share of {', '.join(unassured)}: no priorities there")
     if any(app.share is None for app in apps):
@@ -248,13 +253,17 @@ def _search(joint: Joint) -> str:
 def _nothing_found(joint: Joint) -> str:
     """Why there is no mapping that keeps everything."""
     candidates = " of these candidates" if joint.problem.networks else ""
+    over = joint.outcome.scope.in_words
     if joint.outcome.impossible == "limits":
         return (
             f"no mapping{candidates} fits: processors would have more work or engines than they can"
-            " hold"
+            f" hold, {over}"
         )
     if joint.outcome.impossible == "deadlines":
-        return f"no mapping{candidates} is proved to keep all deadlines: every one was ruled out"
+        return (
+            f"no mapping{candidates} is proved to keep all deadlines: every one was ruled out by"
+            f" these bounds, {over}"
+        )
     return "no mapping that keeps all deadlines was found in this time"
 
 
@@ -275,15 +284,21 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
         other = f"{balanced} on more of them (`--objective utilization`)"
         return f"{said} on the fewest processors that leave slack, and {other}"
     candidates = " of these candidates" if joint.problem.networks else ""
+    over = outcome.scope.in_words
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, candidates)}{said}"
     if outcome.proved:
-        return f"{said}: proved, no mapping{candidates} that provably keeps all deadlines has less"
+        return (
+            f"{said}: proved, no mapping{candidates} that provably keeps all deadlines has less,"
+            f" {over}"
+        )
     if outcome.gap is not None:
         return (
-            said + f": at most {outcome.gap:.3%} above the least possible"
-            f" ({float(outcome.bound or 0):.4%})"
+            f"{said}: at most {outcome.gap:.3%} above the least possible"
+            f" ({float(outcome.bound or 0):.4%}), {over}"
         )
+    if outcome.cores is not None and outcome.cores.proved:
+        return f"{said}; proved {over}"
     return said
 
 
@@ -339,6 +354,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "seconds": round(outcome.seconds, 3),
             "lower_bound": None if outcome.bound is None else float(outcome.bound),
             "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
+            "optimal_over": asdict(outcome.scope),
         },
     }
 
@@ -347,7 +363,7 @@ def _background_as_data(joint: Joint) -> dict[str, Any]:
     """The apps without a period beside others; nothing without them."""
     predicted = dict(joint.mapping.predicted_period_ns)
     apps = {}
-    for app in joint.problem.background:
+    for app in joint.background:
         of_app: dict[str, Any] = {"predicted_period_ns": predicted.get(app.name)}
         if app.share is not None:
             server = app.share.server
@@ -454,9 +470,15 @@ def _busiest(states: States, name: str, share: float) -> str:
         said = f"{_cores(outcome.cores, ' of these candidates')}{said}"
     by_profile = f"; {at_highest}by the times of tasks,"
     if outcome.proved:
-        return f"{said}{by_profile} no placement of these candidates needs less"
+        return (
+            f"{said}{by_profile} no placement of these candidates needs less,"
+            f" {outcome.scope.in_words}"
+        )
     if outcome.bound:
-        return f"{said}{by_profile} none needs less than {float(outcome.bound):.4%}"
+        return (
+            f"{said}{by_profile} none needs less than {float(outcome.bound):.4%},"
+            f" {outcome.scope.in_words}"
+        )
     return said
 
 
@@ -524,6 +546,7 @@ def _best_choices(state: State, choices: tuple[tuple[str, str], ...]) -> dict[st
 def _clocks(states: States) -> str:
     """Clock rates of states, and their power by the model, in W; the last line is the mean over all
     states."""
+    from ..driver.solve.clocks import RATES
     from ..runtime.report import columns
 
     rows = [["state", "clock rates", "W", "highest rates W", "greedy W", "tested"]]
@@ -541,7 +564,10 @@ def _clocks(states: States) -> str:
             _mean_power([(each.weight, each.bound.greedy_mw) for each in clocked_states]),
         ]
         rows.append(["mean by weights", "", *(_w(mw) for mw in means), ""])
-    said = "power by the model of the platform; no rates that keep all deadlines take less: "
+    said = (
+        "power by the model of the platform; no rates that keep all deadlines take less,"
+        f" {RATES.in_words}: "
+    )
     if all(clocked.whole for clocked in states.clocked.values()):
         said += "all that do were tested"
     else:
@@ -581,6 +607,8 @@ def _own_as_data(states: States, name: str) -> dict[str, Any]:
 def _clocks_as_data(states: States, name: str) -> dict[str, Any]:
     if name not in states.clocked:
         return {}
+    from ..driver.solve.clocks import RATES
+
     clocked = states.clocked[name]
     b = clocked.bound
     return {
@@ -591,6 +619,7 @@ def _clocks_as_data(states: States, name: str) -> dict[str, Any]:
         "clocks_tested": clocked.tests,
         "clocks_combinations": clocked.combinations,
         "clocks_whole": clocked.whole,
+        "clocks_over": asdict(RATES),
     }
 
 
@@ -613,5 +642,6 @@ def states_document(states: States, path: Path | None) -> dict[str, Any]:
             "seconds": round(outcome.seconds, 3),
             "lower_bound": None if outcome.bound is None else float(outcome.bound),
             "optimal": outcome.proved,
+            "optimal_over": asdict(outcome.scope),
         },
     }

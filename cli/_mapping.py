@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from math import inf
 from typing import Any
@@ -12,8 +12,10 @@ from ..driver.solve.map import Answer
 from ..driver.solve.state_map import States
 from ..driver.text.check import ValidScenario
 from ..model.deployment import PlannedMemory
+from ..model.diagnostic import listed
 from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words, race_in_words
 from ..runtime.report import columns
+from ..search.throughput.design import EVERY_WAY
 from ._deadlines import document as joint_document
 from ._deadlines import (
     explanation,
@@ -41,6 +43,8 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
         found.append(f"\n{_lists(mapped.lists)}")
     if mapping.memory is not None:
         found.append(_planned(mapping.memory))
+    if mapped.guessed and mapped.path is None:
+        found.append(f"\n{_not_stored(mapped.guessed)}")
     if mapped.evidence is None and not isinstance(mapped.valid, ValidScenario):
         found += in_8_bits(mapped.valid.losses)
     if explain:
@@ -48,6 +52,15 @@ def text_of(mapped: Answer, *, explain: bool, evaluations: int | None) -> str:
     else:
         found += [folded(words, 2) for words in mapped.engines]
     return "\n".join(found)
+
+
+def _not_stored(guessed: Sequence[str]) -> str:
+    """Why a mapping that rests on guesses is not stored, and what to do."""
+    words = (
+        f"not stored: times of {listed(guessed, 4)} are guessed; measure them with `flowc profile`,"
+        " or store it with `--keep`"
+    )
+    return folded(words, 0)
 
 
 def _found(mapped: Answer, evaluations: int | None) -> str:
@@ -141,7 +154,8 @@ def table(mapping: Mapping, limit: int | None) -> str:
     said = f"{looked}, {ran}, {effort.seconds:.1f} s"
     if effort.lower_bound_ns and effort.objective == "throughput":
         most = f"{1e9 / effort.lower_bound_ns:.4g} frames/s"
-        said += f"; by the times of the profile, no mapping has more than {most}"
+        over = EVERY_WAY.in_words
+        said += f"; by the times of the profile, no mapping has more than {most}, {over}"
     return fitted(rows, 2, 1) + f"\n\n{_decision(mapping)}{mapping.search}: {said}"
 
 
@@ -153,7 +167,7 @@ def _decision(mapping: Mapping) -> str:
     raced = race_in_words(mapping)
     if raced:
         return f"{raced}\n"
-    values = [(c.predicted_ns, c.name) for c in others if c.predicted_ns < first.predicted_ns]
+    values = [(c.predicted_ns, c.name) for c in others if 0 < c.predicted_ns < first.predicted_ns]
     if first.measured_ns is not None or not values:
         return ""
     return (
@@ -163,7 +177,7 @@ def _decision(mapping: Mapping) -> str:
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:
-    if ns is None or ns == inf:
+    if not ns or ns == inf:
         return "-"
     if UNITS[mapping.effort.objective] == "frames/s":
         return f"{1e9 / ns:.4g}"
@@ -235,7 +249,7 @@ def _stages(plan: NetworkPlan) -> list[dict[str, Any]]:
                 "engine": stage.engine or None,
                 "precision": stage.precision or None,
                 "bands": [asdict(bands) for bands in stage.bands],
-                "predicted_ns": round(stage.predicted_ns),
+                "predicted_ns": round(stage.predicted_ns) or None,
             }
         )
         first_layer = stage.until
@@ -265,6 +279,8 @@ def _effort(mapping: Mapping) -> dict[str, Any]:
         "seconds": round(effort.seconds, 3),
         "lower_bound": None if bound is None else round(bound),
         "optimal": effort.optimal,
+        "optimal_over": asdict(effort.scope) if effort.optimal else None,
+        "bound_over": None if bound is None else asdict(EVERY_WAY),
     }
 
 

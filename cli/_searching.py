@@ -118,7 +118,10 @@ class SuppositionOptions:
         ),
     ] = None
     keep: Annotated[
-        bool, typer.Option("--keep", help="Store what was found for `--fps` or `--cores`, too.")
+        bool,
+        typer.Option(
+            "--keep", help="Store what was found for `--fps`, `--cores` or guessed times, too."
+        ),
     ] = False
     sweep: Annotated[
         list[str] | None,

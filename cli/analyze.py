@@ -89,6 +89,21 @@ class AnalysisOptions:
         float,
         typer.Option(help="Time for each search; after it the best so far is printed.", min=0.1),
     ] = 10.0
+    looks: Annotated[
+        int | None,
+        typer.Option(
+            help=(
+                "With --memory --by-parts: how many chromosomes the genetic search looks at,"
+                " instead of its time."
+            ),
+            min=2,
+            metavar="N",
+            show_default=False,
+        ),
+    ] = None
+    population: Annotated[
+        int, typer.Option(help="The same: chromosomes of a generation.", min=2, metavar="N")
+    ] = 100
     platform: OnPlatform = "host"
     shape: Shapes = None
 
@@ -101,6 +116,7 @@ class AnalysisOptions:
             "--memory": self.memory,
             "--csdf": self.csdf,
             "--places": self.places is not None,
+            "--looks": self.looks is not None,
         }
         return [name for name, is_given in chosen.items() if is_given]
 
@@ -110,6 +126,9 @@ def analyze(file: TextOrNetwork, options: AnalysisOptions, as_json: Json = False
     """Prove what a graph can do: period, latency, buffers, schedules. Runs no code of the text."""
     is_network = file.suffix == ".onnx"
     file = with_shapes(file, options.shape)
+    if options.looks is not None and not (options.memory and options.by_parts):
+        message = "it is for the genetic search of `--memory --by-parts`"
+        raise typer.BadParameter(message, param_hint="--looks")
     if options.memory and is_network:
         return _bands(file, options, as_json)
     if options.cuts and is_network:
@@ -191,9 +210,10 @@ def _list_cuts(file: Path, as_json: bool) -> int:
 
 
 def _bands(file: Path, options: AnalysisOptions, as_json: bool) -> int:
-    from ..driver.show.networks import network_bands, network_by_thesis
+    from ..driver.show.networks import GeneticSearch, network_bands, network_by_thesis
 
-    thesis = network_by_thesis(file, options.seconds if options.by_parts else None)
+    genetic = GeneticSearch(options.seconds, options.looks, options.population)
+    thesis = network_by_thesis(file, genetic if options.by_parts else None)
     bands = network_bands(file)
     if as_json:
         whole = asdict(bands.whole) | {"proved": bands.whole.proved}

@@ -103,6 +103,12 @@ def _print_verdicts(checked: Checked) -> None:
     for app in checked.system.apps:
         for line in _verdicts_in_words(app, checked.verdicts[app.name]):
             print(line)
+    paced = [app for app in checked.system.apps if app.period_ns is not None]
+    if len(paced) > 1 and any(checked.verdicts[a.name].schedulable.holds for a in paced):
+        print(
+            "each app is judged alone, but for the sum of the work of all: `flowc map` decides"
+            " whether they keep their deadlines together"
+        )
     if checked.system.scenario is not None:
         late = {name: _late(state) for name, state in checked.states.items()}
         print("\n" + scenario_table(checked.system.scenario, late))

@@ -92,6 +92,8 @@ def _print_profile(measured: Profiled, layers: bool, native: bool) -> None:
     lists = [(e.subject, seen) for e in measured.entries for seen in e.lists]
     if lists:
         print(f"\n{_table_of_lists(lists)}")
+    if any(e.runs for e in measured.entries):
+        print(f"\n{_table_of_runs(measured.entries)}")
     for line in in_8_bits(measured.losses):
         print(f"\n{line}")
     for entry in measured.entries:
@@ -127,6 +129,17 @@ def _table_of_lists(lists: Iterable[tuple[str, ListLength]]) -> str:
     rows = [["list", "tokens: mean", "most"]]
     rows += [[f"{task}.{seen.port}", f"{seen.mean:.3g}", f"{seen.most}"] for task, seen in lists]
     return columns(rows)
+
+
+def _table_of_runs(entries: Iterable[ProfileEntry]) -> str:
+    from ..runtime.report import columns
+
+    rows = [["runs of", "firings", "mean us", "max us", "wcet us"]]
+    for e in entries:
+        for run in e.runs:
+            us = [f"{ns / 1e3:.1f}" for ns in (run.mean_ns, run.max_ns, run.wcet_ns)]
+            rows.append([e.subject, str(run.firings), *us])
+    return columns(rows, left=1)
 
 
 def _table_of_layers(entry: ProfileEntry) -> str:

@@ -179,6 +179,8 @@ class AppFunction:
             arguments.append("live=True")
         if task.on_error != "stop":
             arguments.append(f"on_error={literal(task.on_error)}")
+        if task.restart is not None:
+            arguments.append(f"restart={literal(task.restart)}")
         if task.wcet_ns is not None:
             arguments.append(f"wcet={task.wcet_ns}")
         doc = [f"# {one_line(task.doc)}"] if task.doc else []

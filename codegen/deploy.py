@@ -3,16 +3,18 @@ need."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from ..analysis.dataflow.dependence import paths
 from ..analysis.dataflow.static_order import batches
-from ..analysis.dataflow.workers import capacity, tokens_asked_for, workers_of
-from ..model.application import Application, Channel, Port, Task
+from ..analysis.dataflow.workers import capacity, tokens_asked_for, without_stages, workers_of
+from ..model.application import Application, Channel, Port, Restart, Task
 from ..model.deployment import (
     DeployedApp,
     DeployedChannel,
@@ -28,6 +30,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from ..model.times import FiringTime, Times, times_of
 from ..targets.inference import engine_for
+from .in_c import header
 from .kinds import CodeSite, Helpers, made_for
 from .kinds.c import parameter_type
 from .memory import planned
@@ -35,19 +38,35 @@ from .parts import split
 from .reservations import reservation
 from .sources import CTask, Plan, Sources
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
     """A deployment, the application's files it needs, and the C sources with the tasks that use
     them.
 
-    For several machines, `parts` has the tasks of each machine by its name.
+    `declared` are tasks that the text declares for these sources, also unused ones. For several
+    machines, `parts` has the tasks of each machine by its name.
     """
 
     deployment: Deployment
     files: Plan
     c_tasks: dict[str, tuple[CTask, ...]]
+    declared: tuple[Task, ...] = ()
     parts: dict[str, Deployed] = field(default_factory=dict)
+
+    def header(self, source: str, jinja: Environment | None = None) -> bytes:
+        """The prototypes of the tasks that have their code in a C source."""
+        used = self.c_tasks[source]
+        tasks = [made.task for made in used]
+        of_source = {os.path.abspath(made.code.path) for made in used}
+        for task in self.declared:
+            code = task.implementation_on("cpu")
+            if code is not None and os.path.abspath(code.path) in of_source:
+                tasks.append(task)
+        return header(PurePath(source).name, tasks, jinja).encode()
 
 
 def missing(system: System) -> tuple[Diagnostic, ...]:
@@ -154,7 +173,8 @@ def deploy(
     """
     placement = {p.task: p for p in mapping.placements}
     lanes = {p.task: p.lanes for p in mapping.placements}
-    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns)
+    in_one_stage = without_stages(system.apps, {pin.task for pin in system.pins})
+    threads = workers_of(system.apps, platform, lanes, repetition, wcet_ns, in_one_stage)
     stated = times_of(system, platform)
     build = _Build(
         system,
@@ -195,11 +215,12 @@ def deploy(
         platform.tensorrt,
         planned(apps, workers),
     )
+    declared = tuple(found.task for found in system.in_c)
     parts = {}
     for machine, part in split(whole, platform):
         of_part = build.tasks({t.name for t in part.tasks})
-        parts[machine] = Deployed(part, of_part.sources.plan, of_part.units)
-    return Deployed(whole, everything.sources.plan, everything.units, parts)
+        parts[machine] = Deployed(part, of_part.sources.plan, of_part.units, declared)
+    return Deployed(whole, everything.sources.plan, everything.units, declared, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +269,10 @@ class _Build:
         return made
 
     def _stated(self, task: Task) -> FiringTime | None:
-        """What the text says of its time where it is placed."""
+        """What the text says of its time where it is placed. That `repeat` and `last` take none is
+        no word of the text: bounds have their measured times once the program has run."""
+        if task.resampling is not None:
+            return None
         kind = self.platform.pool_of(self.placement[task.name].processors[0]).kind
         time = self.stated.of[task.name].get(kind)
         return time if time is not None and time.from_text else None
@@ -296,6 +320,7 @@ def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | Non
     code = made_for(task, site)
     # The inputs of a kernel are part of its call.
     fixed = tuple(name for name, _ in task.parameters) if code.on_device else task.fixed
+    restart = task.restart
     return DeployedTask(
         task.name,
         task.doc,
@@ -308,6 +333,7 @@ def _deployed(task: Task, site: CodeSite, firings: int, stated: FiringTime | Non
         task.keep,
         task.on_error,
         int(max(stated.worst_ns)) if stated is not None and code.batch == 1 else None,
+        None if restart == Restart() else (restart.tries, int(restart.pause_ns)),
     )
 
 

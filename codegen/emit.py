@@ -7,15 +7,14 @@ are made here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..machines.board import LEAST_NUMPY
 from ..model.deployment import Deployment
 from .carried import RUNTIME, carried
 from .deploy import Deployed
-from .in_c import FIRINGS, compile_command, header, shell_word
+from .in_c import FIRINGS, compile_command, shell_word
 from .kinds import KINDS, Kind, code_of
 from .kinds.border import BorderCode
 from .libraries import Library, distinct
@@ -23,7 +22,7 @@ from .main_text import main_text, words_of
 from .names import identifiers
 from .printing import printing
 from .rounds.files import written_rounds
-from .sources import CTask, Plan
+from .sources import Plan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,7 +92,7 @@ def _whole(deployed: Deployed, *, recorded: bool = False) -> Plan:
     for kind in KINDS:
         plan |= _scripts(kind, jinja, deployment)
     if deployed.c_tasks:
-        plan |= _in_c(deployed.c_tasks, jinja)
+        plan |= _in_c(deployed, jinja)
     return plan
 
 
@@ -101,14 +100,12 @@ def _scripts(kind: Kind, jinja: Environment, deployment: Deployment) -> Plan:
     return {} if kind.scripts is None else kind.scripts(jinja, deployment)
 
 
-def _in_c(c_tasks: Mapping[str, tuple[CTask, ...]], jinja: Environment) -> Plan:
+def _in_c(deployed: Deployed, jinja: Environment) -> Plan:
     """What C sources need beside them: headers, what fires them, and a script that compiles."""
     plan: Plan = {FIRINGS: (RUNTIME / "firings.c").read_bytes()}
     units = [_command(FIRINGS)]
-    for source, tasks in sorted(c_tasks.items()):
-        stem = source.rsplit(".", 1)[0]
-        text = header(Path(source).name, [c.task for c in tasks], jinja)
-        plan[f"{stem}.flow.h"] = text.encode()
+    for source in sorted(deployed.c_tasks):
+        plan[f"{source.rsplit('.', 1)[0]}.flow.h"] = deployed.header(source, jinja)
         units.append(_command(source))
     plan["compile.sh"] = jinja.get_template("c/compile.sh.j2").render(units=units).encode()
     return plan

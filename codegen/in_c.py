@@ -48,6 +48,11 @@ def compile_command(source: str) -> list[str]:
     return ["${CC:-cc}", "$CFLAGS", *flags, "-o", f"{stem}.so", source, *libraries]
 
 
+def preprocess(call: str, made: str) -> str:
+    """The call that prints what the compiler reads, for one that makes this file."""
+    return call.replace(f" -o {shell_word(made)} ", " -E ")
+
+
 def is_cpp(source: str) -> bool:
     """Is it C++, by its name?"""
     return source.endswith((".cpp", ".cc", ".cxx"))
@@ -143,6 +148,7 @@ def not_called(made: CTask, names: Collection[str]) -> Iterator[Diagnostic]:
 
 
 def _in_header(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
+    typed = all(port.type is not None for port in (*task.inputs, *task.outputs))
     ports = []
     for port in (*task.inputs, *task.outputs):
         if port.type is None:
@@ -166,7 +172,7 @@ def _in_header(task: Task, symbol: str, cpp: bool) -> dict[str, Any]:
             for f in task.state
         ],
         "ports": ports,
-        "prototypes": list(prototypes(task, symbol, cpp).values()),
+        "prototypes": list(prototypes(task, symbol, cpp).values()) if typed else [],
     }
 
 

@@ -167,6 +167,7 @@ def _task(task: DeployedTask, place: Place) -> object:
         task.live,
         task.keep,
         task.on_error,
+        task.restart,
     )
 
 

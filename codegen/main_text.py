@@ -198,6 +198,7 @@ def _task(task: DeployedTask, task_ids: Identifiers) -> dict[str, Any]:
         "code": code_text(task, task_ids),
         "live": task.live,
         "on_error": task.on_error,
+        "restart": task.restart,
         "wcet": task.wcet_ns,
         "inputs": [port_text(p) for p in task.inputs],
         "outputs": [port_text(p) for p in task.outputs],

@@ -79,7 +79,10 @@ def together(
     memory = memory_of([d.deployment for d in states.values()])
     deployment = replace(first.deployment, apps=(), processors=(), planned=memory, scenario=made)
     return Deployed(
-        deployment, files, {source: tuple(tasks.values()) for source, tasks in c_tasks.items()}
+        deployment,
+        files,
+        {source: tuple(tasks.values()) for source, tasks in c_tasks.items()},
+        first.declared,
     )
 
 

@@ -25,8 +25,17 @@ from ..model.version import __version__
 from .compiler import absent, absent_tools, failure_of
 from .elf import defined_names
 from .emit import digest
-from .in_c import FIRINGS, compile_command, failing, is_cpp, not_called, remedy
-from .kept import Object, keep, put_kept
+from .in_c import (
+    FIRINGS,
+    compile_command,
+    failing,
+    is_cpp,
+    not_called,
+    preprocess,
+    remedy,
+    shell_word,
+)
+from .kept import Object, keep, keys_of, put_kept
 from .sources import CTask, Plan
 
 MANIFEST, MANIFEST_VERSION = ".flowc-manifest.json", 1
@@ -73,8 +82,10 @@ def write(
         compiler += [os.environ.get("CXX", "g++"), os.environ.get("CXXFLAGS", "")]
     identity = {"digest": digest(plan), "compiler": compiler}
     manifest = _manifest(directory)
-    if manifest.get("identity") == identity and manifest.get("stamps") == _stamps(
-        directory, listed(directory)
+    if (
+        manifest.get("identity") == identity
+        and manifest.get("stamps") == _stamps(directory, listed(directory))
+        and _are_made_of(directory, c_tasks, objects, plan, manifest.get("objects"))
     ):
         return False
     try:
@@ -82,19 +93,20 @@ def write(
         # Inside an existing directory: it may be a mount point, or its parent may be read-only.
         with scratch(directory if directory.exists() else directory.parent, STAGE) as stage:
             _fill(stage, plan)
-            made = [*(each.path for each in objects), *linked]
+            keys: dict[str, str | None] = {}
             for folder, tasks in c_tasks.items():
                 libraries = compile_tasks(stage / folder, tasks, list(_below(folder, plan)))
-                made += [str(PurePath(folder, path)) for path in libraries]
+                keys |= {str(PurePath(folder, path)): key for path, key in libraries.items()}
             if linked:
                 sources = [source for tasks in c_tasks.values() for source in tasks]
-                run_build_script(stage, sources, objects, plan)
-            files = sorted([*plan, *made])
+                keys |= run_build_script(stage, sources, objects)
+            files = sorted([*plan, *keys, *linked])
             document = {
                 "version": MANIFEST_VERSION,
                 "identity": identity,
                 "flowc": __version__,
                 "files": files,
+                "objects": keys,
                 "stamps": _stamps(stage, files),
             }
             (stage / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
@@ -252,42 +264,68 @@ def _below(folder: str, plan: Plan) -> Iterator[str]:
             yield str(PurePath(path).relative_to(folder))
 
 
+def _are_made_of(
+    directory: Path,
+    c_tasks: Mapping[str, dict[str, tuple[CTask, ...]]],
+    objects: Sequence[Object],
+    plan: Plan,
+    keys: Any,
+) -> bool:
+    """Would compilers read the same for each object of a build as they did for these keys?"""
+    now = dict(keys_of(directory, objects))
+    for folder, tasks in c_tasks.items():
+        libraries = _libraries(tasks, list(_below(folder, plan)))
+        found = keys_of(directory / folder, libraries.values())
+        now |= {str(PurePath(folder, path)): key for path, key in found.items()}
+    return now == (keys or {}) and None not in now.values()
+
+
 def compile_tasks(
     stage: Path, c_tasks: Mapping[str, tuple[CTask, ...]], files: Collection[str]
-) -> list[str]:
-    """Compile each C source; a failure shows the compiler's output at the place in the .flow, or
-    the prototype of a function that is not there."""
-    libraries = []
-    sources = sorted(c_tasks)
-    if sources and FIRINGS in files:
-        sources.append(FIRINGS)
-    for source in sources:
-        command = [
-            *os.environ.get("CC", "cc").split(),
-            *os.environ.get("CFLAGS", "").split(),
-            *compile_command(source)[2:],
-        ]
-        stem = source.rsplit(".", 1)[0]
-        made_of = FIRINGS if source == FIRINGS else "c"
-        library = Object(f"{stem}.so", (made_of,), tuple(command))
-        libraries.append(library.path)
-        others = put_kept(stage, [library], files)
+) -> dict[str, str | None]:
+    """Compile each C source; returns the libraries with their keys.
+
+    A failure shows the compiler's output at the place in the .flow, or the prototype of a function
+    that is not there.
+    """
+    libraries = _libraries(c_tasks, files)
+    keys = keys_of(stage, libraries.values())
+    for source, library in libraries.items():
+        others = put_kept(stage, [library], keys)
         if others:
-            _compile(stage, source, [*command, "-MD", "-MF", library.rule], c_tasks)
+            _compile(stage, source, c_tasks)
         names = defined_names((stage / library.path).read_bytes())
         if names is not None:
             tasks = c_tasks.get(source, ())
             missing = dict.fromkeys(f for task in tasks for f in not_called(task, names))
             if missing:
                 raise CannotWrite(*missing)
-        keep(stage, others, files)
+        keep(stage, others, keys)
+    return keys
+
+
+def _libraries(
+    c_tasks: Mapping[str, tuple[CTask, ...]], files: Collection[str]
+) -> dict[str, Object]:
+    """The libraries of a program, by their sources."""
+    sources = sorted(c_tasks)
+    if sources and FIRINGS in files:
+        sources.append(FIRINGS)
+    libraries = {}
+    for source in sources:
+        path = f"{source.rsplit('.', 1)[0]}.so"
+        call = " ".join(map(shell_word, compile_command(source)))
+        own = (FIRINGS,) if source == FIRINGS else ()
+        libraries[source] = Object(path, preprocess(call, path), (call,), own)
     return libraries
 
 
-def _compile(
-    stage: Path, source: str, command: list[str], c_tasks: Mapping[str, tuple[CTask, ...]]
-) -> None:
-    """Compile one source by a command with which the compiler says what it has read."""
+def _compile(stage: Path, source: str, c_tasks: Mapping[str, tuple[CTask, ...]]) -> None:
+    command = [
+        *os.environ.get("CC", "cc").split(),
+        *os.environ.get("CFLAGS", "").split(),
+        *compile_command(source)[2:],
+    ]
     tasks = c_tasks.get(source) or next(iter(c_tasks.values()))
     code = tasks[0].code
     try:
@@ -308,10 +346,10 @@ def _compile(
 
 
 def run_build_script(
-    stage: Path, sources: Sequence[str], objects: Sequence[Object], files: Collection[str]
-) -> None:
-    """Compile a native program with these sources of tasks; the objects that are kept are there
-    before."""
+    stage: Path, sources: Sequence[str], objects: Sequence[Object]
+) -> dict[str, str | None]:
+    """Compile a native program with these sources of tasks; returns the objects with their keys.
+    The objects that are kept are there before."""
     tools = ["CXX"]
     if sources:
         tools.append("OBJCOPY")
@@ -320,12 +358,12 @@ def run_build_script(
     missing = absent_tools(tools)
     if missing:
         raise CannotWrite(*missing)
-    others = put_kept(stage, objects, files)
-    # compilers say what they have read
-    environment = {"FLOWC_KEEP": "1", "CFLAGS": f"{os.environ.get('CFLAGS', '')} -MD"}
-    said = failure_of(["sh", "build.sh"], stage, environment)
+    keys = keys_of(stage, objects)
+    others = put_kept(stage, objects, keys)
+    said = failure_of(["sh", "build.sh"], stage, {"FLOWC_KEEP": "1"})
     if said is not None:
         message = f"the native program does not compile\n{said.strip()}"
         help_text = "check the variables CC, CXX, OBJCOPY, CFLAGS and CXXFLAGS"
         raise CannotWrite(Diagnostic("F306", message, None, help=help_text))
-    keep(stage, others, files)
+    keep(stage, others, keys)
+    return keys

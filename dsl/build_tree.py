@@ -228,8 +228,11 @@ class TreeBuilder:
     def live(self, span: Span, token: Token) -> s.LiveDecl:
         return s.LiveDecl(self.token_span(token))
 
-    def on_error(self, span: Span, event: Token, policy: Token) -> s.OnErrorDecl:
-        return s.OnErrorDecl(self._word(event), self._word(policy), span)
+    def on_error(
+        self, span: Span, event: Token, policy: Token, tries: Token | None, every: Any
+    ) -> s.OnErrorDecl:
+        number = None if tries is None else self.number(self.token_span(tries), tries)
+        return s.OnErrorDecl(self._word(event), self._word(policy), number, every, span)
 
     def wcet(self, span: Span, amount: Any, unit: Token) -> s.WcetDecl:
         return s.WcetDecl(amount, self._word(unit), span)

@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from ..model.files import read_bytes
+from .includes import c_includes
+
+#: A comment, or a string that may look as if it had one.
+_COMMENT = re.compile(
+    r"""/\*.*?\*/|//[^\n]*|(?P<kept>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""", re.DOTALL
+)
+#: Words of C with a block behind their parentheses.
+_WITH_BLOCKS = ("if", "for", "while", "switch", "catch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,20 @@ def _callable(node: ast.FunctionDef, skip: int) -> Callable:
 
 
 def c_functions(path: Path) -> tuple[str, ...]:
-    """Names that look like function definitions or declarations in a C file."""
+    """Names that look like functions that a C file defines."""
+    text = re.sub(r"^[ \t]*#[^\n]*", " ", _without_comments(path), flags=re.MULTILINE)
+    found = re.findall(r"\b([A-Za-z_]\w*)\s*\((?=[^;{}]{0,5000}\)[\w\s>:-]*\{)", text)
+    return tuple(name for name in dict.fromkeys(found) if name not in _WITH_BLOCKS)
+
+
+def c_may_define(path: Path, symbol: str) -> bool:
+    """May a C file, with the local files that it includes, define that function? Macros make
+    functions as well, so only a name that is nowhere is none."""
+    word = re.compile(rf"\b{symbol}\b|##")
+    return any(word.search(_without_comments(file)) for file in (path, *c_includes(path)))
+
+
+def _without_comments(path: Path) -> str:
     text = read_bytes(path).decode(errors="replace")
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
-    return tuple(dict.fromkeys(re.findall(r"\b([A-Za-z_]\w*)\s*\([^;{}]*\)\s*\{", text)))
+    text = re.sub(r"\\\r?\n", "", text)
+    return _COMMENT.sub(lambda found: found["kept"] or " ", text)

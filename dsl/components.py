@@ -7,6 +7,7 @@ from fractions import Fraction
 from ..model.application import FilePath, Parameter
 from ..model.diagnostic import Note, did_you_mean, one_of
 from ..model.span import Span
+from ..model.system import DeclaredTask
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator, Scope, shown
@@ -19,6 +20,14 @@ from .variants import Variants
 #: Maximum bytes of a file parameter: its content is part of the identity of a measured time.
 MOST_DATA = 1 << 30
 PARAMETER_TYPES = ("int", "float", "bool", "string", "file")
+#: Values of these types.
+_ANY: dict[str, Parameter] = {
+    "int": 1,
+    "float": Fraction(1),
+    "bool": True,
+    "string": "",
+    "file": FilePath("", ""),
+}
 
 
 class Components:
@@ -152,6 +161,20 @@ class Components:
             builder = TaskBuilder(self._context, self._evaluate, self._code, declaration, arguments)
             self._templates[key] = builder.build()
         return self._templates[key]
+
+    def declared(self, declaration: s.TaskDecl) -> DeclaredTask | None:
+        """A task that has no fault by itself, with the arguments of a template that was made, or
+        with any; None if no arguments were found for it."""
+        for (name, _), template in self._templates.items():
+            if name == declaration.name.text and template is not None:
+                return DeclaredTask(template.tasks[0], False)
+        context = Context(self._context.names)
+        arguments = {p.name.text: _ANY[p.type.text] for p in declaration.params}
+        evaluate, code = Evaluator(context), TaskCode(context)
+        template = TaskBuilder(context, evaluate, code, declaration, arguments).build()
+        if template is None or context.faults:
+            return None
+        return DeclaredTask(template.tasks[0], bool(template.tasks[0].fixed))
 
 
 def _of_type(value: Parameter, kind: str) -> Parameter | None:

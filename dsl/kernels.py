@@ -107,7 +107,7 @@ def kernels(path: Path) -> dict[str, KernelText]:
 def _kernels(path: str, modified: int) -> dict[str, KernelText]:
     text = read_bytes(path).decode(errors="replace")
     bare = re.sub(r"/\*.*?\*/|//[^\n]*", _blank, text, flags=re.DOTALL)
-    bare = re.sub(r"__launch_bounds__\s*\([^)]*\)", _blank, bare)
+    bare = re.sub(r"\b__\w+__\s*\((?:[^()]|\([^()]*\))*\)", _blank, bare)
     declared: dict[str, KernelText] = {}
     for match in re.finditer(r"\b__global__\b[\w\s]*?\b(\w+)\s*\(([^)]*)\)", bare):
         start = max(bare.rfind(end, 0, match.start()) for end in (";", "}", "{")) + 1

@@ -28,7 +28,7 @@ from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
 from ..model.scenario import Scenario
 from ..model.span import Span
-from ..model.system import System
+from ..model.system import DeclaredTask, System
 from . import syntax as s
 from .components import Components
 from .context import Context, kind_word
@@ -120,6 +120,7 @@ def load(
         tuple(other_pins),
         scenario,
         tuple(clocks),
+        () if has_errors(context.faults) else tuple(elaborator.in_c()),
     )
     chosen, unknown = None, None
     if platform is not None:
@@ -298,6 +299,14 @@ class _Elaborator:
             arguments = self._defaults(declaration)
             if arguments is not None:
                 self._flattener().alone(declaration, arguments)
+
+    def in_c(self) -> Iterator[DeclaredTask]:
+        """The declared tasks with code in C."""
+        for declaration in self.declarations:
+            if isinstance(declaration, s.TaskDecl) and declaration.in_c:
+                found = self._components.declared(declaration)
+                if found is not None:
+                    yield found
 
     def _defaults(self, declaration: s.TaskDecl | s.GraphDecl) -> dict[str, Parameter] | None:
         """Arguments that are all defaults; None where a parameter has none, or after a fault."""

@@ -17,6 +17,7 @@ from ..model.application import (
     Network,
     OnError,
     Port,
+    Restart,
     Task,
     Tensor,
 )
@@ -38,7 +39,7 @@ from .code import PythonSymbol
 from .context import Context
 from .evaluate import Evaluator, shown
 from .network_sizes import sized
-from .policies import policy_of
+from .policies import policy_of, restart_of
 from .task_code import LocatedCode
 from .template import Template, TemplateChannel, beside
 
@@ -72,6 +73,7 @@ class _Clauses:
     within_db: float | None
     library: str
     on_error: OnError
+    restart: Restart
 
     @property
     def place(self) -> Path:
@@ -165,7 +167,7 @@ class NetworkBuilder:
             precision,
             self._within(settings),
             self._library(settings),
-            self._on_error(declaration),
+            *self._on_error(declaration),
         )
         place = self._place(clauses)
         if place is None or not clauses.readable:
@@ -199,13 +201,15 @@ class NetworkBuilder:
                 settings[item.key] = item
         return settings
 
-    def _on_error(self, declaration: s.NetworkDecl) -> OnError:
+    def _on_error(self, declaration: s.NetworkDecl) -> tuple[OnError, Restart]:
         """What it does when a firing raises, in its network, `pre` or `post`."""
         policy: OnError = "stop"
+        restart = Restart()
         for item in declaration.items:
             if isinstance(item, s.OnErrorDecl):
                 policy = policy_of(item, self._context)
-        return policy
+                restart = restart_of(item, self._context, self._evaluate)
+        return policy, restart
 
     def _batch(self, settings: dict[str, s.SettingDecl]) -> int | None:
         setting = settings.get("batch")
@@ -871,6 +875,7 @@ class _NetworkTemplate:
             "",
             port.span,
             on_error=self._clauses.on_error,
+            restart=self._clauses.restart,
         )
         self._around.append(task)
         for tensor in (p.name for p in inner):
@@ -920,6 +925,7 @@ class _NetworkTemplate:
             declaration.doc,
             declaration.name.span,
             on_error=self._clauses.on_error,
+            restart=self._clauses.restart,
         )
         before = [t for t in self._around if t.definition.endswith(".pre")]
         after = [t for t in self._around if t.definition.endswith(".post")]

@@ -145,10 +145,13 @@ class LiveDecl:
 
 @dataclass(frozen=True, slots=True)
 class OnErrorDecl:
-    """`on error POLICY`; `event` is the word `error`."""
+    """`on error POLICY`; `event` is the word `error`. Behind `restart`: how often, and at which
+    intervals."""
 
     event: Word
     policy: Word
+    tries: Number | None
+    every: Quantity | None
     span: Span
 
 
@@ -189,6 +192,12 @@ class TaskDecl:
     items: tuple[TaskItem, ...]
     doc: str
     span: Span
+
+    @property
+    def in_c(self) -> bool:
+        """Has it code in C or C++?"""
+        codes = [item for item in self.items if isinstance(item, ImplementationDecl)]
+        return any(code.language.text == "c" for code in codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ..model.diagnostic import closest, did_you_mean, listed, one_of
 from ..model.platform import KINDS
 from ..model.span import Span
 from . import syntax as s
-from .code import Callable, PythonSymbol, c_functions, read_python
+from .code import Callable, PythonSymbol, c_functions, c_may_define, read_python
 from .context import Context
 from .kernels import LaunchBuilder
 from .template import beside, unreadable
@@ -134,9 +134,8 @@ class TaskCode:
         code = self._located(item.code, "c")
         if code is None:
             return None
-        functions = c_functions(code.path)
-        if code.symbol not in functions:
-            self._missing(item.code, code, functions)
+        if not c_may_define(code.path, code.symbol):
+            self._missing(item.code, code, c_functions(code.path))
         return code.implementation(kind, "c", item.span)
 
     def _python_code(

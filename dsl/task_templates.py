@@ -7,7 +7,15 @@ from fractions import Fraction
 from itertools import chain, pairwise
 from typing import TypeVar
 
-from ..model.application import Implementation, OnError, Parameter, Port, StateField, Task
+from ..model.application import (
+    Implementation,
+    OnError,
+    Parameter,
+    Port,
+    Restart,
+    StateField,
+    Task,
+)
 from ..model.diagnostic import Note, listed
 from ..model.span import Span
 from ..model.types import TensorType
@@ -15,7 +23,7 @@ from . import syntax as s
 from .context import Context
 from .evaluate import Asked, Evaluator
 from .kernels import LaunchBuilder
-from .policies import policy_of
+from .policies import policy_of, restart_of
 from .task_code import FiringText, TaskCode
 from .template import Template
 
@@ -58,6 +66,7 @@ class TaskBuilder:
         self._arrays: dict[str, Span] = {}
         self._events: dict[str, s.Word] = {}
         self._on_error: OnError = "stop"
+        self._restart = Restart()
         #: False after a fault that leaves no template.
         self._good = True
 
@@ -112,6 +121,7 @@ class TaskBuilder:
             fixed=tuple(name for name in self._arguments if name in self._asked.names),
             live=bool(self._all(s.LiveDecl)) and not self._inputs,
             on_error=self._on_error,
+            restart=self._restart,
             events=tuple(self._events),
         )
         inputs = {p.name: ("", p) for p in self._inputs}
@@ -143,6 +153,7 @@ class TaskBuilder:
                 self._declare_events(item)
             case s.OnErrorDecl():
                 self._on_error = policy_of(item, self._context)
+                self._restart = restart_of(item, self._context, self._evaluate)
             case _:  # needs all ports and arrays
                 pass
 

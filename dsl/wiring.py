@@ -136,11 +136,12 @@ class Wiring:
     own: dict[str, PortView]
     scope: Scope
     connections: Connections
-    #: The ports of each unit that arrows name, and those that none names.
+    #: The ports of each unit that arrows name, and those that none names, with their types.
     _named: dict[tuple[str, s.Direction], set[str]] = field(
         default_factory=lambda: defaultdict(set)
     )
     _unnamed: dict[tuple[str, s.Direction], list[str]] = field(default_factory=dict)
+    _open_types: dict[tuple[str, s.Direction], set[TensorType | None]] = field(default_factory=dict)
     _forgiven: set[tuple[str, s.Direction, bool]] = field(default_factory=set)
 
     def wire(self, arrows: list[HopOfChain]) -> None:
@@ -182,8 +183,10 @@ class Wiring:
         if self._backwards(arrow, left, right):
             self._excuse(arrow, [left], [right])
             return
-        source = self._port(arrow.source, left, "out")
-        target = self._port(arrow.destination, right, "in")
+        given = self._types(arrow.source, left, "out")
+        wanted = self._types(arrow.destination, right, "in")
+        source = self._port(arrow.source, left, "out", wanted)
+        target = self._port(arrow.destination, right, "in", given)
         if source is None or target is None:
             self._excuse(arrow, [left], [right])
             return
@@ -332,13 +335,35 @@ class Wiring:
         return None
 
     # -- ports -------------------------------------------------------------------------------------
-    def _port(self, endpoint: s.Endpoint, end: End, direction: s.Direction) -> PortView | None:
-        """The port at an end of an arrow; None after a fault."""
+    def _types(
+        self, endpoint: s.Endpoint, end: End, direction: s.Direction
+    ) -> set[TensorType | None]:
+        """The types of the ports that an end of an arrow may mean; None for an unknown one."""
+        if isinstance(end, PortView):
+            return {end.type}
+        ports = end.side(direction)
+        if endpoint.port is not None:
+            name = endpoint.port.text
+            return {ports[name].type if name in ports else None}
+        if (end.name, direction) not in self._open_types:
+            free = self._free(end.name, direction, ports) or ports
+            self._open_types[end.name, direction] = {ports[name].type for name in free}
+        return self._open_types[end.name, direction]
+
+    def _port(
+        self,
+        endpoint: s.Endpoint,
+        end: End,
+        direction: s.Direction,
+        others: set[TensorType | None],
+    ) -> PortView | None:
+        """The port at an end of an arrow, whose other end has one of these types; None after a
+        fault."""
         if isinstance(end, PortView):
             return self._own_port(endpoint, end, direction)
         if endpoint.port is not None:
             return self._port_of_name(endpoint.element.name.text, endpoint.port, end, direction)
-        return self._free_port(endpoint, end, direction)
+        return self._free_port(endpoint, end, direction, others)
 
     def _port_of_name(
         self, instance: str, port: s.Word, unit: WiredUnit, direction: s.Direction
@@ -360,9 +385,14 @@ class Wiring:
         return None
 
     def _free_port(
-        self, endpoint: s.Endpoint, unit: WiredUnit, direction: s.Direction
+        self,
+        endpoint: s.Endpoint,
+        unit: WiredUnit,
+        direction: s.Direction,
+        others: set[TensorType | None],
     ) -> PortView | None:
-        """The only port of that side, or the only one that no arrow names."""
+        """The only port of that side, or the only one that no arrow names, or the only one of these
+        whose type fits the other end."""
         ports = unit.side(direction)
         name = endpoint.element.name.text
         side, _ = _SIDES[direction]
@@ -375,9 +405,15 @@ class Wiring:
             return ports[free[0]]
         if not free and len(ports) == 1:
             return next(iter(ports.values()))
+        fitting = [port for port in free if ports[port].type in others]
+        if len(fitting) == 1 and None not in others:
+            return ports[fitting[0]]
         if free:
             state = f"{one_of(free)} are free"
-            help_text = f"name it: `{name}.{free[0]}`"
+            help_text = f"name it: `{name}.{next(iter(fitting or free))}`"
+            if not fitting and len(others) == 1 and None not in others:
+                (other,) = others
+                help_text = f"none of them is {other}, as the other end of the arrow is"
         else:
             state = "all are connected already"
             help_text = f"remove an arrow, or name one of {one_of(ports)}"

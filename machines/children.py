@@ -1,7 +1,8 @@
 """Child processes of flowc on this machine: none outlives its parent, however that ends.
 
 In: a command. Out: its result (`run`), or a function for other ways to start a child
-(`ends_with_me`): the system signals the child when its parent ends, by SIGKILL as well.
+(`ends_with_me`): the system signals the child when its parent ends, by SIGKILL as well. A process
+that `adopts` gets the processes that its descendants leave behind, so that `descendants` finds all.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 #: <linux/prctl.h>
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def run(
@@ -61,6 +63,46 @@ def _end_with(parent: int, by: signal.Signals) -> None:
     _prctl()(PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:  # the parent ended before
         os._exit(1)
+
+
+def adopt() -> None:
+    """Processes whose parents have ended, and that descend from this one, become its children."""
+    _prctl()(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def adopting(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+    """As `ends_with_me`, for a child that adopts what its descendants leave behind."""
+    ends = ends_with_me(by)
+
+    def begin() -> None:
+        ends()
+        adopt()
+
+    return begin
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process; none where the system does not tell."""
+    return _children().get(pid, [])
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, their children, and so on."""
+    known = _children()
+    found = list(known.get(pid, []))
+    for each in found:
+        found += known.get(each, [])
+    return found
+
+
+def _children() -> dict[int, list[int]]:
+    """All processes of this machine, by their parents."""
+    known: dict[int, list[int]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parent = int(file.read_text(errors="replace").rpartition(")")[2].split()[1])
+            known.setdefault(parent, []).append(int(file.parent.name))
+    return known
 
 
 @lru_cache(maxsize=None)

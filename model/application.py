@@ -37,6 +37,15 @@ OnError = Literal["stop", "skip", "restart"]
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """How often a task that begins anew after an error is opened at most, until that works, and the
+    time from one try to the next."""
+
+    tries: int = 20
+    pause_ns: Fraction = Fraction(500_000_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Port:
     """`rates` holds tokens per firing, one entry per phase; a constant rate has one entry.
 
@@ -359,6 +368,7 @@ class Task:
     keep: int | None = None
     every_ns: Fraction | None = None
     on_error: OnError = "stop"
+    restart: Restart = Restart()
     link: Link | None = None
     border: Literal["in", "out"] | None = None
     within_ns: Fraction | None = None

@@ -486,6 +486,10 @@ CODES: dict[str, tuple[str, str]] = {
         "an app may be late with a worst case far above its mean",
         "A measured worst case is at least the longest firing that was seen. One firing that took more than ten times the mean was often delayed by something else on the machine, or did work that is done once. `map` names worst cases of more than a tenth of the deadline, `check` and `analyze` those that they count at every firing of an iteration, where a mapping counts successive firings. This is a warning; a `wcet` in the text replaces what was measured.",
     ),
+    "F626": (
+        "a task did not fire while it was measured",
+        "What triggers it may be rare, or the stream may be too short. The task has no time: a mapping assumes the mean of the others, and no deadline is proved with it. This is a warning; `flowc profile --seconds N` measures for longer, and a `wcet` in the text states the time.",
+    ),
     "F640": (
         "the board cannot be reached",
         "flowc uses the `ssh` of this machine, with its configuration and agent. It asks for no password and accepts no unknown key, so `ssh BOARD true` has to work without a prompt first.",

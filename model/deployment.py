@@ -66,7 +66,8 @@ class DeployedPort:
 class DeployedTask:
     """A task as in the text, with its `firings` per iteration. `fixed` are the parameters that
     cannot be changed at start; a `live` source keeps at most `keep` tokens. `wcet_ns` is the
-    worst case of a firing that the text declares, where firings are timed one by one.
+    worst case of a firing that the text declares, where firings are timed one by one. `restart`: a
+    task that begins anew is opened so often at most, with so many ns between two tries.
     """
 
     name: str
@@ -80,6 +81,7 @@ class DeployedTask:
     keep: int | None = None
     on_error: OnError = "stop"
     wcet_ns: int | None = None
+    restart: tuple[int, int] | None = None
 
 
 #: What is measured between two tasks: within an app, or over several ones.
@@ -386,6 +388,11 @@ class Deployment:
             del document["scenario"]["weights"]
         if self.part is None:
             del document["part"]
+        states = (document.get("scenario") or {}).get("states", ())
+        for app in chain.from_iterable(part["apps"] for part in (document, *states)):
+            for task in app["tasks"]:
+                if task["restart"] is None:
+                    del task["restart"]
         for workers in (document, *(document.get("scenario") or {}).get("states", ())):
             for worker in workers["processors"]:
                 for part in ("server", "reservation"):

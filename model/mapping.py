@@ -12,6 +12,7 @@ from .conditions import Condition, ConditionName, condition_words
 from .deployment import PlannedMemory
 from .json_reader import Between, of_version, parse, read
 from .scenario import ChangeProtocol
+from .scope import NOTHING_MOVED, Scope
 from .span import Span
 
 MAPPING_VERSION = 2
@@ -359,8 +360,8 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: the answer
-    reaches it.
+    """What a search did. `lower_bound_ns` is proved for the model's times; `optimal`: no mapping
+    in the `scope` is better.
 
     `history` is its progress, `front` its Pareto front with deadlines. `decision` is how measured
     configurations were told apart.
@@ -376,6 +377,7 @@ class Effort:
     history: Annotated[tuple[Point, ...], Between(0, MOST_POINTS)] = ()
     front: Annotated[tuple[FrontPoint, ...], Between(0, MOST_POINTS)] = ()
     decision: Decision = ""
+    scope: Scope = NOTHING_MOVED
 
 
 @dataclass(frozen=True, slots=True)

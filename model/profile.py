@@ -51,6 +51,27 @@ class ListLength:
 
 
 @dataclass(frozen=True, slots=True)
+class PortCount:
+    """The most that a firing was measured with at a port: tokens of a list, and places of one token
+    along the dimensions in which it varies."""
+
+    port: str
+    tokens: _Whole
+    places: _Whole
+
+
+@dataclass(frozen=True, slots=True)
+class RunTime:
+    """Times of runs of a network that compute so many firings at once, in ns."""
+
+    firings: Annotated[int, Between(1, 1 << 20)]
+    samples: Annotated[int, Between(1, 10**15)]
+    mean_ns: _Whole
+    max_ns: _Whole
+    wcet_ns: _Whole
+
+
+@dataclass(frozen=True, slots=True)
 class BandCosts:
     """Cost of bands of rows beyond the network's own time, in ns: per firing, per byte that is
     copied (`blocked`: in ONNX Runtime's own layout) or crosses a boundary (plain models), per byte
@@ -83,6 +104,11 @@ class ProfileEntry:
     times are those of these firings. `lists` are those that it wrote. `arena_bytes` is
     TensorRT's buffer between the layers of a network in one execution, `bands` the cost of bands of
     rows on a CPU. `engine` is the inference engine of a network on a CPU (empty: ONNX Runtime).
+
+    Of a network with a `batch` the times are shares of a run, and `runs` are the times of whole
+    runs. `counts` are the most that was measured at ports of lists and of sizes that vary.
+    `depends` is an operator of a network whose work depends on the values of its data (empty: there
+    is none).
     """
 
     processor: str
@@ -108,6 +134,9 @@ class ProfileEntry:
     fired: Annotated[float, Between(0, 1)] | None = None
     lists: tuple[ListLength, ...] = ()
     engine: str = ""
+    runs: tuple[RunTime, ...] = ()
+    counts: tuple[PortCount, ...] = ()
+    depends: str = ""
 
     @property
     def on_engine(self) -> tuple[str, str]:
@@ -115,9 +144,16 @@ class ProfileEntry:
         return (self.engine, self.precision) if self.engine else ("", "")
 
     @property
+    def divided_by(self) -> int:
+        """By how much its times may be too short: an older profile divides the time of a run by the
+        whole batch, also where tokens were missing."""
+        return self.batch if self.batch > 1 and not self.runs and self.fired is not None else 1
+
+    @property
     def expected_ns(self) -> int:
         """Mean time of a firing, where those without tokens take none."""
-        return self.mean_ns if self.fired is None else round(self.mean_ns * self.fired)
+        mean_ns = self.mean_ns * self.divided_by
+        return mean_ns if self.fired is None else round(mean_ns * self.fired)
 
     @property
     def curve(self) -> WorkloadCurve | None:
@@ -127,11 +163,20 @@ class ProfileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SilentTask:
+    """A task that did not fire while it was measured: nothing reached it. `content_hash` is as in
+    an entry."""
+
+    subject: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """All that was measured for one text on one platform; `host` describes the machine in words.
 
     `firing_ns` is the runtime's overhead of each firing on a CPU, `change_ns` its maximum overhead
-    of a change of state; None if not measured.
+    of a change of state; None if not measured. Tasks that are `silent` have no times.
     """
 
     platform: str
@@ -140,6 +185,7 @@ class Profile:
     transfers: tuple[TransferCost, ...] = ()
     firing_ns: _Real | None = None
     change_ns: _Whole | None = None
+    silent: tuple[SilentTask, ...] = ()
 
     @property
     def imported(self) -> bool:
@@ -162,9 +208,13 @@ class Profile:
         firing_ns = other.firing_ns if self.firing_ns is None else self.firing_ns
         change_ns = other.change_ns if self.change_ns is None else self.change_ns
         transfers = self.transfers or other.transfers
+        all_entries = (*entries, *kept)
+        known_tasks = {e.subject for e in all_entries}
+        own_silent = {s.subject: s for s in (*other.silent, *self.silent)}
         return replace(
             self,
-            entries=(*entries, *kept),
+            entries=all_entries,
+            silent=tuple(s for name, s in own_silent.items() if name not in known_tasks),
             transfers=transfers,
             firing_ns=firing_ns,
             change_ns=change_ns,
@@ -186,6 +236,7 @@ class Profile:
             "transfers": [_transfer(t) for t in self.transfers],
             "firing_ns": self.firing_ns,
             **({} if self.change_ns is None else {"change_ns": self.change_ns}),
+            **({"silent": [asdict(task) for task in self.silent]} if self.silent else {}),
         }
         return json.dumps(document, indent=1) + "\n"
 
@@ -211,7 +262,8 @@ def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
 def _entry(e: ProfileEntry) -> dict[str, Any]:
     held = None if e.held is None else round(e.held, 2)
     document = {**asdict(e), "layers": [_short(x) for x in e.layers], "held": held}
-    for rare in ("arena_bytes", "bands", "fired", "lists", "engine"):
+    rare_fields = ("arena_bytes", "bands", "fired", "lists", "engine", "runs", "counts", "depends")
+    for rare in rare_fields:
         if document[rare] in (None, (), ""):
             del document[rare]
     return document

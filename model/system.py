@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .application import Application, all_tasks
+from .application import Application, Task, all_tasks
 from .mapping import ClockPin, Pin
 from .platform import Platform
 from .scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTask:
+    """A declared task, with the arguments of one of its instances or with its defaults. `guessed`:
+    it has neither, and its sizes depend on them."""
+
+    task: Task
+    guessed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +26,8 @@ class System:
 
     `others` are the apps with other variants of their networks, so that each variant occurs;
     `other_pins` are for tasks that occur only there. With a `scenario`, `apps` are all apps as they
-    are without states, and `clocks` the clock rates that the text sets.
+    are without states, and `clocks` the clock rates that the text sets. `in_c` are the tasks with
+    code in C that the text declares, also without an instance in `apps`.
     """
 
     stem: str
@@ -30,6 +40,7 @@ class System:
     other_pins: tuple[Pin, ...] = ()
     scenario: Scenario | None = None
     clocks: tuple[ClockPin, ...] = ()
+    in_c: tuple[DeclaredTask, ...] = ()
 
     def with_apps(self, apps: tuple[Application, ...]) -> System:
         """The same text with these apps alone, and their pins."""

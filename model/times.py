@@ -24,6 +24,7 @@ from typing import Literal
 
 from .application import Application, Task, all_tasks
 from .diagnostic import Diagnostic
+from .full_counts import worst_shares_ns
 from .mapping import Pin, Placement
 from .platform import Platform
 from .profile import Profile, ProfileEntry
@@ -80,10 +81,19 @@ class FiringTime:
         """The longest measured firing, 0 if none was measured."""
         return 0 if self.entry is None or self.entry.estimated else self.entry.max_ns
 
+    def of_runs(self, sizes: tuple[int, ...]) -> FiringTime:
+        """The same for the firings of an iteration that is computed in runs of so many: each takes
+        its share of its run. Declared times are those of each firing."""
+        if self.from_text or self.entry is None:
+            return self
+        margin = MARGIN if self.entry.estimated else 1
+        shares = worst_shares_ns(self.entry, sizes)
+        return replace(self, worst_ns=tuple(ns * margin for ns in shares))
+
     @property
     def curve(self) -> WorkloadCurve | None:
         """The workload curve of successive firings; None if only the worst case of one is known."""
-        if self.from_text:
+        if self.from_text or self.phases_ns:
             phases = [ceil(ns) for ns in self.worst_ns]
             return cyclic_workload(phases) if len(set(phases)) > 1 else None
         if self.entry is None or self.entry.curve is None:
@@ -273,7 +283,7 @@ def _times(
             mean = _mean(task.wcet_ns) if entry is None else Fraction(entry.expected_ns)
             yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
         elif entry is not None and has_code(task, kind, platform):
-            worst = entry.wcet_ns * (MARGIN if entry.estimated else Fraction(1))
+            worst = max(worst_shares_ns(entry)) * (MARGIN if entry.estimated else Fraction(1))
             yield kind, FiringTime((worst,), Fraction(entry.expected_ns), _measured(entry), entry)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..networks.quantization.quantize import QuantizationLoss
 
 #: Changes when the same network and data would be quantized, or the loss measured, differently.
-RULES = 3
+RULES = 4
 
 
 @dataclass(frozen=True, slots=True)

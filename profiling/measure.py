@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Annotated
 
 from ..machines.answers import Ns
 from ..machines.host import HERE, Host, Identity, last_words
 from ..model.application import Task
+from ..model.full_counts import worst_shares_ns
 from ..model.json_reader import Between, parse_object, read
-from ..model.profile import ListLength, Profile, ProfileEntry
+from ..model.profile import ListLength, PortCount, Profile, ProfileEntry, RunTime
 from ..model.workload import workload
 from ..runtime.command import HUGE_PAGES
 from .engines import build_engines
@@ -46,7 +48,10 @@ class MeasuredTimes:
     tokens.
 
     A strict or paced run has all firings by task in `samples`, in order. A strict run also has the
-    share of its time in which a task held the interpreter.
+    share of its time in which a task held the interpreter; times of whole `runs` of networks with a
+    batch, by how many firings they compute, and times of `full` firings: with full lists of the
+    largest tokens, on data of the application that are repeated. `counts` are the most tokens of a
+    firing and places of a token that the application had: port, tokens, places.
     """
 
     samples: dict[str, _Firings]
@@ -63,6 +68,9 @@ class MeasuredTimes:
     waits: tuple[str, ...] = ()
     fired: dict[str, Annotated[float, Between(0, 1)]] = field(default_factory=dict)
     lists: dict[str, tuple[tuple[str, Ns, _Whole], ...]] = field(default_factory=dict)
+    runs: dict[str, tuple[tuple[_Whole, _Firings], ...]] = field(default_factory=dict)
+    full: dict[str, _Firings] = field(default_factory=dict)
+    counts: dict[str, tuple[tuple[str, _Whole, _Whole], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +155,13 @@ def worst_case(samples: Sequence[int]) -> int:
 
 def _kept(samples: Sequence[int]) -> tuple[Sequence[int], float, float]:
     kept = warm(samples)
-    mean = sum(kept) / len(kept)
-    return kept, mean, (sum((s - mean) ** 2 for s in kept) / len(kept)) ** 0.5
+    return kept, *_spread(kept)
+
+
+def _spread(samples: Sequence[int]) -> tuple[float, float]:
+    """The mean of samples, and their standard deviation."""
+    mean = sum(samples) / len(samples)
+    return mean, (sum((s - mean) ** 2 for s in samples) / len(samples)) ** 0.5
 
 
 def entry(
@@ -182,14 +195,53 @@ def entry(
     )
 
 
+def _run_times(measured: Iterable[tuple[int, Sequence[int]]]) -> tuple[RunTime, ...]:
+    """The times of runs by how many firings they compute, fewest first."""
+    by_size: dict[int, list[int]] = {}
+    for size, samples in measured:
+        by_size.setdefault(size, []).extend(warm(samples))
+    times = []
+    for size, samples in sorted(by_size.items()):
+        mean, sigma = _spread(samples)
+        worst = wcet(max(samples), mean, sigma)
+        times.append(RunTime(size, len(samples), round(mean), max(samples), worst))
+    return tuple(times)
+
+
+def _with_as_much(made: ProfileEntry, seen: MeasuredTimes, sizes: tuple[int, ...]) -> ProfileEntry:
+    """The entry with times of firings with as much as bounds count; `sizes` are the runs of a
+    network in an iteration. Bounds count a run as a full one, so that the longest one is divided by
+    all of its firings. A sequence of smaller firings says nothing of one of larger ones."""
+    name = made.subject
+    runs = _run_times(seen.runs.get(name, ()))
+    counts = tuple(PortCount(*count) for count in seen.counts.get(name, ()))
+    if runs:
+        made = replace(made, runs=runs, totals_ns=())
+        longest = max(run.max_ns for run in runs if run.firings <= max(sizes))
+        return replace(
+            made,
+            max_ns=ceil(longest / max(sizes)),
+            wcet_ns=ceil(max(worst_shares_ns(made, sizes))),
+        )
+    if counts:
+        made = replace(made, counts=counts, totals_ns=())
+    full = seen.full.get(name)
+    if full:
+        worst = max(made.wcet_ns, wcet(max(full), *_spread(full)))
+        made = replace(made, wcet_ns=worst)
+    return made
+
+
 def profile(
     platform: str,
     tasks: list[Task],
     digests: Mapping[str, str],
     seen: MeasuredTimes,
     machine: Identity,
+    sizes: Mapping[str, tuple[int, ...]],
 ) -> Profile:
-    """The profile of all tasks that fired, on that machine."""
+    """The profile of all tasks that fired, on that machine. `sizes` are the runs of networks with a
+    batch in an iteration."""
     entries = []
     for task in tasks:
         samples = seen.samples.get(task.name)
@@ -199,5 +251,6 @@ def profile(
             fired = seen.fired.get(task.name)
             made = entry(task, digest, samples, machine.host_hash, "cpu", held, fired)
             lists = tuple(ListLength(*length) for length in seen.lists.get(task.name, ()))
+            made = _with_as_much(made, seen, sizes.get(task.name, (1,)))
             entries.append(replace(made, lists=lists))
     return Profile(platform, machine.description, tuple(entries))

@@ -263,7 +263,8 @@ class SearchRow:
     `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two
     improved. `decided` says how the race at its end has ended, empty without one. `front` has, with
     deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) of the
-    Pareto-optimal answers. `used` are the pins of the mapping in use.
+    Pareto-optimal answers. `used` are the pins of the mapping in use. `over` says among which
+    mappings the answer is optimal.
     """
 
     name: str
@@ -275,6 +276,7 @@ class SearchRow:
     measured_runs: int
     seconds: float
     optimal: bool
+    over: str
     decided: str
     contestants: tuple[ContestantRow, ...]
     history: tuple[tuple[float, int, float | None, float | None], ...]

@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -29,15 +30,24 @@ from typing import (
     Sequence,
     Tuple,
 )
+from urllib.parse import quote
 
 import numpy as np
 
 from .code import Code
 from .ends import Inlet, Outlet, drop_token
-from .files import read_text
+from .files import beginning, read_text
 from .options import Mistake
 from .record import is_recordable, listed, require, topic_of
-from .recorded_file import MOST_CHUNK, RecordedFile
+from .recorded_file import (
+    ANY_CHUNKS,
+    CHUNK_RATIO,
+    MAGIC,
+    MOST_CHUNK,
+    SECONDS,
+    SECONDS_PER_MB,
+    RecordedFile,
+)
 from .ros_messages import token_in
 from .tokens import Port, TaskError
 
@@ -50,6 +60,10 @@ if TYPE_CHECKING:
 AHEAD, LOOK = 8, 0.02
 #: Topics that are named in messages.
 MOST_LISTED = 8
+#: What a database of SQLite begins with; of its machine, the steps between two looks at the time;
+#: and the bytes that a column holds beside numbers.
+SQLITE, STEPS = b"SQLite format 3\0", 10_000
+_HELD = "(typeof({0}) IN ('text', 'blob')) * coalesce(length({0}), 0)"
 #: What a file of Zstandard begins with, and from the second byte on one whose beginning is skipped.
 _FRAME, _SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
 #: Bytes, unpacked, of a message that is compressed, and of all files of a bag that are.
@@ -225,20 +239,20 @@ def _unpacking(source: Any) -> Any:
 
 
 def _require_limits(path: str) -> None:
-    """Raises Mistake for a folder whose files are larger than they look: the package unpacks them
-    as they are."""
-    if not os.path.isdir(path):
-        return
+    """Raises Mistake for files with more in them than their size allows: the package unpacks them
+    as they are, and reads to the end."""
     try:
+        if not os.path.isdir(path):
+            _require_content(path)
+            return
         about = read_text(os.path.join(path, "metadata.yaml"))
         files = [os.path.join(path, name) for name in sorted(os.listdir(path))]
         whole = re.search(r"compression_mode:[ '\"]*file", about, re.IGNORECASE) is not None
         room = min(MOST_UNPACKED, shutil.disk_usage(tempfile.gettempdir()).free)
         for file in files:
-            if file.endswith(".mcap"):
-                RecordedFile(file).close()
-            elif whole and not file.endswith(".yaml"):
-                room -= _size_of(file, room)
+            _require_content(file)
+            if whole and not file.endswith(".yaml"):
+                room -= _require_unpacked(file, room)
     except Mistake:
         raise
     except Exception as error:  # of the package, for what is damaged
@@ -246,23 +260,77 @@ def _require_limits(path: str) -> None:
         raise Mistake("%s cannot be read as a bag of ROS 2: %s" % (path, reason)) from None
 
 
-def _size_of(path: str, most: int) -> int:
-    """Bytes of a file when it is unpacked; 0 for one that is not compressed. Raises OSError,
-    ValueError for more than `most`, and what the package raises."""
+def _require_content(path: str) -> None:
+    """Raises Mistake and ValueError for a file of a bag that holds more than it can."""
+    begin = beginning(path, len(SQLITE))
+    if begin == SQLITE:
+        _require_table(path)
+    elif begin.startswith(MAGIC):
+        recorded = RecordedFile(path)
+        recorded.require_index()
+        recorded.close()
+
+
+def _require_table(path: str) -> None:
+    """Raises ValueError for a database of SQLite that holds anything but rows as large as itself:
+    a damaged or made one has rows without end. And what the package `sqlite3` raises."""
+    import sqlite3
+
+    size = os.path.getsize(path)
+    seconds = SECONDS + SECONDS_PER_MB * size / 1e6
+    end = time.thread_time() + seconds
+    file = "file:%s?mode=ro&immutable=1" % quote(os.path.abspath(path))
+    with closing(sqlite3.connect(file, uri=True)) as base:
+        base.set_progress_handler(lambda: time.thread_time() > end, STEPS)
+        try:
+            _require_rows(base, size)
+        except sqlite3.OperationalError:
+            if time.thread_time() > end:
+                raise ValueError("it takes more than %.0f s" % seconds) from None
+            raise
+
+
+def _require_rows(base: Any, size: int) -> None:
+    """Raises ValueError for a database, of so many bytes, whose tables are not what it holds."""
+    for (name,) in base.execute("SELECT name FROM sqlite_master WHERE rootpage = 0"):
+        raise ValueError("`%s` is computed" % str(name)[:80])
+    for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        columns = base.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
+        if any(hidden for _, hidden in columns):
+            raise ValueError("`%s` has columns that are computed" % name[:80])
+        held = " + ".join(_HELD.format(_quoted(column)) for column, _ in columns)
+        some = "SELECT %s AS held FROM %s LIMIT %d" % (held, _quoted(name), size + 1)
+        rows = base.execute("SELECT count(*), total(held) FROM (%s)" % some)
+        if max(rows.fetchone()) > size:
+            raise ValueError("`%s` has more in it than the file" % name[:80])
+
+
+def _quoted(name: str) -> str:
+    return '"%s"' % name.replace('"', '""')
+
+
+def _require_unpacked(path: str, most: int) -> int:
+    """Bytes of a file when it is unpacked; 0 for one that is not compressed. Raises OSError and
+    what the package raises; Mistake and ValueError for more than `most`, and for what it holds."""
     size = 0
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(file, "rb") as source:
+    with os.fdopen(file, "rb") as source, tempfile.NamedTemporaryFile() as copy:
         begin = source.peek(4)
         if begin[:4] != _FRAME and begin[1:4] != _SKIPPED:
             return 0
+        most = min(most, ANY_CHUNKS + CHUNK_RATIO * os.fstat(file).st_size)
         with _unpacking(source) as stream:
             while True:
                 piece = stream.read(1 << 20)
                 size += len(piece)
                 if not piece:
-                    return size
+                    break
                 if size > most:
                     raise ValueError("%s is larger than the room for it, unpacked" % path)
+                copy.write(piece)
+        copy.flush()
+        _require_content(copy.name)
+    return size
 
 
 def _topics(path: str) -> Tuple[int, List[Topic]]:

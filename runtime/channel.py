@@ -113,11 +113,20 @@ class Channel(WaitingPlace):
         self._put = self._claimed = self.delay
         self._taken = self._released = 0
         self._waiters = 0
+        #: Lets a source fire that reads its token only when its reader waits for it; up to which
+        #: token the reader has waited.
+        self.gate: Optional[WaitingPlace] = None
+        self._asked = 0
 
     @property
     def filled(self) -> int:
         """Tokens that can be read."""
         return self._put - self._taken
+
+    @property
+    def wanted(self) -> bool:
+        """Does the reader wait for a token that is not there?"""
+        return self._asked > self._put
 
     @property
     def free(self) -> int:
@@ -145,7 +154,7 @@ class Channel(WaitingPlace):
         """Nothing lies on it any more, but room for the tokens of its delay is taken."""
         self._segments.clear()
         self._put = self._claimed = self.delay
-        self._taken = self._released = 0
+        self._taken = self._released = self._asked = 0
 
     def restore(self, left: Tuple[List[Any], Optional[List[Any]]]) -> None:
         """Put on it, after `clear`, what lay on a channel like it."""
@@ -158,6 +167,7 @@ class Channel(WaitingPlace):
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         """Wait for `count` tokens and take them; their space stays occupied until `release`."""
         if self._put - self._taken < count:
+            self._ask(count)
             self._until(lambda: self.filled >= count, waiter, "data")
         self._taken += count
         return self._take(count, stacked)
@@ -165,6 +175,7 @@ class Channel(WaitingPlace):
     def acquire_each(self, times: int, count: int, stacked: bool, waiter: Waiter) -> List[Any]:
         """The same for so many firings: what each of them takes."""
         if self._put - self._taken < times * count:
+            self._ask(times * count)
             self._until(lambda: self.filled >= times * count, waiter, "data")
         self._taken += times * count
         return [self._take(count, stacked) for _ in range(times)]
@@ -172,7 +183,14 @@ class Channel(WaitingPlace):
     def ready(self, count: int, waiter: Waiter) -> None:
         """Wait for `count` tokens, and leave them there."""
         if self._put - self._taken < count:
+            self._ask(count)
             self._until(lambda: self.filled >= count, waiter, "data")
+
+    def _ask(self, count: int) -> None:
+        """Tell the gate of the source, if it has one, that the reader waits for so many tokens."""
+        if self.gate is not None:
+            self._asked = self._taken + count
+            self.gate.wake()
 
     def release(self, count: int) -> None:
         """The firing that read `count` tokens is over."""
@@ -276,11 +294,13 @@ class SharedChannel(Channel):
 
     def ready(self, count: int, waiter: Waiter) -> None:
         with self._changed:
+            self._ask(count)
             while self.filled < count:
                 self._wait(waiter, "data")
 
     def acquire(self, count: int, stacked: bool, waiter: Waiter) -> Any:
         with self._changed:
+            self._ask(count)
             while self.filled < count:
                 self._wait(waiter, "data")
             self._taken += count
@@ -288,6 +308,7 @@ class SharedChannel(Channel):
 
     def acquire_each(self, times: int, count: int, stacked: bool, waiter: Waiter) -> List[Any]:
         with self._changed:
+            self._ask(times * count)
             while self.filled < times * count:
                 self._wait(waiter, "data")
             self._taken += times * count

@@ -17,6 +17,15 @@ from .modules import load
 from .tokens import Port, TaskError
 
 
+class Shut:
+    """Code that is to be opened again: tries that have failed in a row, the time of the next one
+    in ns of perf_counter_ns, and why the last one failed."""
+
+    def __init__(self) -> None:
+        self.tries = self.due = 0
+        self.why = ""
+
+
 class Code(abc.ABC):
     """What a task does when it fires. `open` is called once before the first firing, `close` once
     at the end."""
@@ -44,6 +53,8 @@ class Code(abc.ABC):
     has_weights = False
     #: Tokens that it has written and dropped, where it drops any.
     place: Any = None
+    #: Set while it is closed after an error, and could not be opened again yet.
+    shut: Optional[Shut] = None
     #: Bytes for what lies between its layers, which it shares with other code of its worker.
     arena_bytes = 0
     #: May it be closed while a firing that waits has not returned? Not where that would free what
@@ -274,7 +285,7 @@ class C(Code):
             init.restype = ctypes.c_void_p
             self._state = ctypes.c_void_p(init(self._params))
             if not self._state:
-                raise TaskError("%s_init returned NULL%s" % (self.name, self._said()))
+                raise TaskError("%s_init returned NULL" % self.name)
         elif self._state_fields:
             size = sum(
                 (int(np.prod(s)) * np.dtype(d).itemsize + 63) // 64 * 64

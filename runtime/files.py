@@ -41,6 +41,20 @@ def read_text(path: str) -> str:
     return content.decode("utf-8")
 
 
+def beginning(path: str, size: int) -> bytes:
+    """The first bytes of a file; none of what cannot be read, or is no file."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return b""
+        return os.read(file, size)  # no limit: a file
+    finally:
+        os.close(file)
+
+
 class Output:
     """A file that is going to be written once. Raises OSError, with the name that was given, where
     it cannot be.

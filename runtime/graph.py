@@ -16,11 +16,14 @@ from .tokens import Port
 if TYPE_CHECKING:
     from .columns import Column
     from .failures import Failure
+    from .fresh import Gate
     from .run import Run
     from .scenario import Change
     from .select import Pick
 
 FOREVER = 1 << 62
+#: How often a task that begins anew is opened at most, and the ns between two tries.
+RESTART = 20, 500_000_000
 #: Iterations that a source may be ahead of a task whose data are still known by their release.
 LONGEST_AGO = 256
 
@@ -47,6 +50,7 @@ class Task:
         live: bool = False,
         on_error: str = "stop",
         wcet: Optional[int] = None,
+        restart: Tuple[int, int] = RESTART,
     ) -> None:
         self.app, self.name, self.code = app, name, code
         #: The worst case of a firing that the text declares.
@@ -54,6 +58,9 @@ class Task:
         #: Whether a firing that raises stops everything ("stop"), or what it would have made is
         #: skipped ("skip"), after which the task may begin anew ("restart").
         self.on_error = on_error
+        #: Of a task that begins anew: how often opening it may fail in a row, and the ns between
+        #: two tries.
+        self.restart = restart
         #: Firings that have failed, and those that were left out since something they need was not
         #: there.
         self.failed = self.skipped = 0
@@ -79,6 +86,8 @@ class Task:
         #: A source of which it is measured how long it waits for its data.
         self.is_timed = False
         self.turnstile: Optional[Turnstile] = None
+        #: Of a source that drops: what lets it fire when its token is wanted.
+        self.gate: Optional[Gate] = None
         #: How it fires for the requests of a batch, where it does so for all of them at once.
         self.column: Optional[Column] = None
         self.phases = max([len(p.rates) for p in self.inputs + self.outputs] or [1])
@@ -334,6 +343,8 @@ class App:
         self.rows: Any = None
         self.requests = 0
         self.channels: List[Channel] = []
+        #: Who waits for the ends of frames.
+        self.gates: List[Gate] = []
         #: Channels with something on them between two frames, by a name that is the same in all
         #: states.
         self.kept: Dict[str, Channel] = {}
@@ -369,14 +380,15 @@ class App:
         live: bool = False,
         on_error: str = "stop",
         wcet: Optional[int] = None,
+        restart: Tuple[int, int] = RESTART,
     ) -> Task:
         """Add a task. `live`: a source whose firings wait for data from outside, and are released
         by it.
 
-        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well. `wcet` in
-        ns is declared in the text.
+        `on_error`: "stop" everything, "skip" the frame, or "restart" the task as well; how often
+        it is opened at most, and the ns between two tries. `wcet` in ns is declared in the text.
         """
-        task = Task(self, name, code, inputs, outputs, live, on_error, wcet)
+        task = Task(self, name, code, inputs, outputs, live, on_error, wcet, restart)
         self.tasks.append(task)
         self._named[name] = task
         self.run.tasks.append(task)
@@ -672,6 +684,8 @@ class App:
                 self._finished(time_ns, (latency,))
             else:
                 self.skipped += 1
+        for gate in self.gates:
+            gate.wake()
         if not complete and self.told is not None:
             self.told(iteration, failures)
 

@@ -266,7 +266,8 @@ class _Execution:
 
     def _close(self, codes: Sequence[Tuple[Task, Code]]) -> None:
         for task, code in codes:
-            self._step(CLOSING, task, code.close)
+            if code.shut is None:
+                self._step(CLOSING, task, code.close)
         self._cells.enter(IDLE)
 
     def _step(self, phase: int, task: Task, step: Callable[[], None]) -> bool:

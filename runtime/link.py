@@ -5,6 +5,7 @@ Nothing else in a program is ever dropped. What is dropped here is counted.
 
 from __future__ import annotations
 
+import abc
 import threading
 from typing import (
     TYPE_CHECKING,
@@ -63,6 +64,8 @@ class Link:
         self.writers: List[App] = []
         #: The tasks that write, and what marks its tokens, in all states.
         self.puts: List[Put] = []
+        #: How often its reader has looked at the last token of a stream that had ended.
+        self.after_end = 0
         self.marks: List[Mark] = []
 
     @staticmethod
@@ -82,12 +85,11 @@ class Link:
         later."""
         return any(app.exhausted and app.done >= app.limit for app in self.writers)
 
-    def over(self) -> bool:
-        """No other token will come, as far as is known: in a program with states an app goes on
-        later."""
-        if self.run.state is None:
-            return bool(self.writers) and self.dry()
-        return self.ended()
+    def cut(self) -> bool:
+        """Has its writer made all frames that were asked for, though its stream goes on? Not in a
+        program with states, where an app goes on later."""
+        in_states = self.run.state is not None
+        return not in_states and bool(self.writers) and self.dry() and not self.ended()
 
     def dry(self) -> bool:
         """Its writer has made all frames that it will make; only for programs without states."""
@@ -205,18 +207,45 @@ class Latest(Reader):
         if found is None:
             self.found(firing, ())
             return self._first
-        # No other token overwrites the last one of a stream, whose age says nothing.
-        self.found(firing, () if self.link.over() else found.marks)
+        self.link.after_end += self.link.ended()
+        # no other token overwrites the last one that was asked for, whose age says nothing
+        self.found(firing, () if self.link.cut() else found.marks)
         return found.token
 
     def _over(self) -> bool:
         return all(link.ended() for link in self._links)
 
 
-class Take(Reader):
+class Sampler(Code):
+    """A source whose tokens wait in a mailbox until it fires; `taken` counts its firings."""
+
+    taken = 0
+
+    @property
+    @abc.abstractmethod
+    def mailbox(self) -> NewestTokens:
+        """Where its tokens wait."""
+
+    @abc.abstractmethod
+    def holds(self, count: int) -> bool:
+        """Are so many tokens there, as many as are kept, or all that will come?"""
+
+    def begin(self) -> None:
+        """Let what it reads go on by itself, if it does not yet."""
+
+
+class Take(Reader, Sampler):
     """A source that takes each token of a link once, and waits for the next."""
 
     _arrived: Optional[int] = None
+
+    @property
+    def mailbox(self) -> NewestTokens:
+        place: NewestTokens = self.link.place
+        return place
+
+    def holds(self, count: int) -> bool:
+        return self.link.place.holds(count) or self.link.run.ending or self.link.dry()
 
     def meet(self, task: Any, run: Any) -> None:
         super().meet(task, run)
@@ -227,7 +256,7 @@ class Take(Reader):
         found = place.take(firing, lambda: run.ending or self.link.dry())
         if self.told is not None:
             self.told(firing, found.number)
-        self._arrived = found.came
+        self._arrived, self.taken = found.came, firing + 1
         self.found(firing, found.marks)
         return found.token
 
@@ -235,7 +264,7 @@ class Take(Reader):
         return self._arrived
 
 
-class Dropping(Code):
+class Dropping(Sampler):
     """A source that goes on while its tokens are not taken: the newest `keep` of them wait, older
     ones are dropped."""
 
@@ -249,10 +278,21 @@ class Dropping(Code):
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.code.open(home, inputs, outputs)
 
-    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+    @property
+    def mailbox(self) -> NewestTokens:
+        place: NewestTokens = self.place
+        return place
+
+    def begin(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="source", daemon=True)
             self._thread.start()
+
+    def holds(self, count: int) -> bool:
+        return self.place.holds(count) or self.run.ending
+
+    def fire(self, inputs: Sequence[np.ndarray], firing: int) -> Any:
+        self.begin()
         try:
             found = self.place.take(firing, lambda: self.run.ending)
         except StopIteration:
@@ -260,10 +300,12 @@ class Dropping(Code):
                 raise
             # where the task goes on after errors, its next firing lets the source go on
             error = self._failed.pop()
-            self._thread.join(PATIENCE)  # it has closed the place, which is the last thing it does
+            if self._thread is not None:
+                # it has closed the place, which is the last thing it does
+                self._thread.join(PATIENCE)
             self._thread, self.place.closed = None, False
             raise error from None
-        self._arrived = found.came
+        self._arrived, self.taken = found.came, firing + 1
         return found.token
 
     def _run(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Deque, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, List, NamedTuple, Optional, Tuple
+
+from .channel import WaitingPlace
 
 #: Of a token in a mailbox: the release of data of each source that is asked for.
 Marks = Tuple[Optional[int], ...]
@@ -32,6 +34,8 @@ class NewestTokens:
         self._changed = threading.Condition(threading.Lock())
         #: No more will come.
         self.closed = False
+        #: Who looks whether it holds tokens.
+        self.gates: List[WaitingPlace] = []
 
     def put(self, token: Any, came: Optional[int] = None, marks: Marks = ()) -> None:
         """A new one, which the oldest makes room for; it came now, unless `came` says otherwise."""
@@ -41,12 +45,20 @@ class NewestTokens:
             self._tokens.append(Held(token, now, marks, self.written))
             self.written += 1
             self._changed.notify()
+        for gate in self.gates:
+            gate.wake()
 
     def close(self) -> None:
         """No more will come."""
         with self._changed:
             self.closed = True
             self._changed.notify()
+        for gate in self.gates:
+            gate.wake()
+
+    def holds(self, count: int) -> bool:
+        """Are so many tokens there, as many as it keeps, or all that will come?"""
+        return self.closed or len(self._tokens) >= min(count, self.keep)
 
     def newest(self, firing: int, over: Callable[[], bool]) -> Optional[Held]:
         """The newest one, which stays, for a firing; None before the first. Raises StopIteration

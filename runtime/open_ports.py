@@ -9,6 +9,7 @@ uses it. Only what waits at the ends is here; how a program is started and stopp
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -92,8 +93,8 @@ class Ends:
         be used again.
 
         Waits while the program has no room, for `timeout` seconds at most (TimeoutError). Raises
-        ValueError for another dtype or shape, Closed after the end, Failed when the program has
-        failed.
+        ValueError for another dtype or shape or a timeout of NaN, Closed after the end, Failed when
+        the program has failed.
         """
         self._offer(self._accepted(token, tokens), None, True, timeout)
 
@@ -102,13 +103,13 @@ class Ends:
         one of each.
 
         Results come in order, each once, as read-only arrays. Waits for `timeout` seconds at most
-        (TimeoutError). Raises Closed after the last one, Failed when the program has failed and
-        there are no more.
+        (TimeoutError; ValueError for NaN). Raises Closed after the last one, Failed when the
+        program has failed and there are no more.
         """
         self._require_here()
         names = self._wanted(out)
         results = [self._results[n] for n in names]
-        until = None if timeout is None else time.monotonic() + timeout
+        until = _until(timeout)
         with self._lock:
             while True:
                 over = self._over()  # first: what ends has given all it had
@@ -276,7 +277,7 @@ class Ends:
     def _offer(
         self, tokens: Tokens, future: Optional[Asking], wait: bool, timeout: Optional[float]
     ) -> None:
-        until = None if timeout is None else time.monotonic() + timeout
+        until = _until(timeout)
         caller = None if self._spans is None else self._spans.here()
         offer = (tokens, future, time.perf_counter_ns(), caller)
         with self._lock:
@@ -549,6 +550,15 @@ class Ends:
 
 
 # -- waiting, and what is put in -------------------------------------------------------------------
+def _until(timeout: Optional[float]) -> Optional[float]:
+    """When a caller gives up. Raises ValueError for NaN, which would be never."""
+    if timeout is None:
+        return None
+    if math.isnan(timeout):
+        raise ValueError("a timeout is a number of seconds, and NaN is none")
+    return time.monotonic() + timeout
+
+
 def _wait(condition: threading.Condition, until: Optional[float], why: str) -> None:
     """A while, for a caller. Raises TimeoutError after `until`."""
     left = LOOK if until is None else min(LOOK, until - time.monotonic())

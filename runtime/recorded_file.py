@@ -2,8 +2,9 @@
 
 In: a path. Out: `RecordedFile`, with a `Track` for each topic, from which messages are read one by
 one, and with what a recorder has noted of decisions (record.py). The file is not trusted: sizes are
-checked before anything is read, a damaged file is a `Mistake`; one that ends too early, as those of
-programs that were killed do, is read as far as it goes.
+checked before anything is read; records, the memory that they take and the time that they need are
+limited by the bytes that the file has on its disk; a damaged file is a `Mistake`. One that ends too
+early, as those of programs that were killed do, is read as far as it goes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import stat
 import struct
 import threading
+import time
 import zlib
 from array import array
 from collections import OrderedDict
@@ -27,7 +29,8 @@ from .ros_messages import text_in
 
 MAGIC = b"\x89MCAP0\r\n"
 #: Kinds of records.
-_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _DATA_END = 3, 4, 5, 6, 12, 15
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _CHUNK_INDEX = 2, 3, 4, 5, 6, 8
+_ATTACHMENT, _METADATA, _DATA_END = 9, 12, 15
 _HEAD = struct.Struct("<BQ")
 #: Of a message: channel, sequence number, time of the log, time of publication.
 _MESSAGE_HEAD = struct.Struct("<HIQQ")
@@ -35,6 +38,16 @@ _MESSAGE_HEAD = struct.Struct("<HIQQ")
 _CHUNK_HEAD = struct.Struct("<QQQII")
 #: Bytes of the largest chunk and of the largest other record; topics; messages.
 MOST_CHUNK, MOST_RECORD, MOST_TOPICS, MOST_MESSAGES = 256 << 20, 16 << 20, 4096, 20_000_000
+#: Records that any file may have, and the bytes on the disk for each further one. (A message takes
+#: at least 5 when it is compressed: its number and its times are others than those before.)
+ANY_RECORDS, RECORD_BYTES = 100_000, 4
+#: Bytes of texts (all records but messages, and decisions) for each byte on the disk, and more.
+TEXT_RATIO = 16
+#: Bytes of chunks that any file may have, and for each byte on the disk. Those that are unpacked
+#: count once, those that are packed so often: they are on the disk, which packs them less.
+ANY_CHUNKS, CHUNK_RATIO, PACKED = 1 << 30, 1000, 16
+#: Seconds of computing that any file may take, and that it may take for each megabyte on the disk.
+SECONDS, SECONDS_PER_MB = 5.0, 10.0
 #: Bytes of chunks that are kept in memory.
 KEPT = 64 << 20
 #: A number that is none.
@@ -161,13 +174,16 @@ class RecordedFile:
         self._chunks: List[Tuple[int, int, int, str]] = []
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._lock = threading.Lock()
-        self._count = 0
+        self._count = self._records = self._texts = self._contents = 0
+        self._begin = time.thread_time()
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             about = os.fstat(self._file)
             if not stat.S_ISREG(about.st_mode):
                 raise Mistake("--replay: %s is no file" % path)
             self._size = about.st_size
+            #: Bytes on the disk: a file may have holes.
+            self._stored = min(self._size, 512 * about.st_blocks) or self._size
             with os.fdopen(os.dup(self._file), "rb") as stream:
                 self._scan(stream)
         except OSError as error:
@@ -219,22 +235,82 @@ class RecordedFile:
                 return
             if kind == _DATA_END:
                 return
+            if not kind:  # as a file system leaves a file that was not written in time
+                self.cut = "nothing was written from byte %d on" % begin
+                return
+            self._count_record(kind, size)
+            if kind != _ATTACHMENT and size > _most(kind):
+                raise self._damaged(begin, "a record of %d bytes" % size)
             if kind not in (_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA):
                 stream.seek(size, 1)
                 continue
-            if size > (MOST_CHUNK if kind == _CHUNK else MOST_RECORD) and kind != _MESSAGE:
-                raise self._damaged(begin, "a record of %d bytes" % size)
             try:
                 if kind == _CHUNK:
+                    self._count_content(PACKED * size)
                     self._read_chunk(stream.read(size), start)
                 else:
-                    self._read_record(kind, stream.read(min(size, MOST_CHUNK)), NONE, start)
+                    self._read_record(kind, stream.read(size), NONE, start)
             except Mistake:
                 raise
             except (ValueError, LookupError, struct.error, TypeError, RecursionError) as error:
                 raise self._damaged(begin, str(error)) from None
             except Exception as error:  # of the package, where a record ends too early
                 raise self._damaged(begin, type(error).__name__) from None
+
+    def _count_record(self, kind: int, size: int) -> None:
+        """One more record. Raises Mistake where a file of this size cannot have so many."""
+        self._records += 1
+        if kind in (_SCHEMA, _CHANNEL, _METADATA):
+            self._count_text(size)
+        if self._records > ANY_RECORDS + self._stored // RECORD_BYTES:
+            raise self._too_much("%s records" % format(self._records - 1, ","))
+        if self._records % 1024 == 0 or kind == _CHUNK:
+            took = time.thread_time() - self._begin
+            most = SECONDS + SECONDS_PER_MB * self._stored / 1e6
+            if took > most:
+                raise self._too_much("is read in %.0f s" % most)
+
+    def _count_content(self, size: int) -> None:
+        """So many more bytes of chunks. Raises Mistake."""
+        self._contents += size
+        if self._contents > ANY_CHUNKS + CHUNK_RATIO * self._stored:
+            raise self._too_much("%s bytes of chunks" % format(self._contents, ","))
+
+    def _count_text(self, size: int) -> None:
+        """So many more bytes of texts. Raises Mistake."""
+        self._texts += size
+        if self._texts > MOST_RECORD + TEXT_RATIO * self._stored:
+            raise self._too_much("%s bytes of descriptions" % format(self._texts, ","))
+
+    def _too_much(self, what: str) -> Mistake:
+        return Mistake(
+            "%s has %s bytes on the disk and more than %s: no recording is packed so"
+            " (`mcap decompress` unpacks one)" % (self.path, format(self._stored, ","), what)
+        )
+
+    def require_index(self) -> None:
+        """Raises Mistake where another reader, which trusts the index at the end of the file, might
+        read anything but what was checked here."""
+        if self.cut:
+            raise Mistake("%s cannot be read as a bag of ROS 2: %s" % (self.path, self.cut))
+        size = self._size - self.whole
+        if size > MOST_CHUNK:
+            raise self._damaged(self.whole, "an index of %d bytes" % size)
+        index = os.pread(self._file, size, self.whole)
+        known = {(start, stored, size) for start, stored, size, _ in self._chunks}
+        begins = {0}
+        try:
+            for kind, start, end in _records(index[: -len(MAGIC)]):
+                self._count_record(kind, end - start)
+                begins.add(self.whole + start - _HEAD.size)
+                if kind == _CHUNK_INDEX and _indexed(index[start:end]) not in known:
+                    raise ValueError("the index names a chunk that is not there")
+                if kind == _FOOTER and struct.unpack_from("<Q", index, start)[0] not in begins:
+                    raise ValueError("the index begins elsewhere")
+                if kind in (_MESSAGE, _CHUNK):
+                    raise ValueError("a message behind the end of the data")
+        except (ValueError, struct.error) as error:
+            raise self._damaged(self.whole, str(error)) from None
 
     def _damaged(self, at: int, reason: str) -> Mistake:
         return Mistake("%s is damaged at byte %d: %s" % (self.path, at, reason[:200]))
@@ -247,12 +323,14 @@ class RecordedFile:
         at += 8
         if at + stored > len(content) or size > MOST_CHUNK:
             raise ValueError("a chunk of %d bytes" % max(size, stored))
+        self._count_content(size)
         data = _decompressed(content[at : at + stored], compression, size)
         if checksum and zlib.crc32(data) != checksum:
             raise ValueError("the checksum of a chunk is another one")
         number = len(self._chunks)
         self._chunks.append((start + at, stored, size, compression))
         for kind, begin, end in _records(data):
+            self._count_record(kind, end - begin)
             if kind in (_SCHEMA, _CHANNEL, _MESSAGE):
                 content = data if kind == _MESSAGE else data[begin:end]
                 self._read_record(kind, content, number, begin, end)
@@ -302,6 +380,9 @@ class RecordedFile:
             )
         size = end - begin - _MESSAGE_HEAD.size
         if track.topic == DECISIONS and track.metadata.get("version"):
+            if size > MOST_RECORD:
+                raise ValueError("a decision of %d bytes" % size)
+            self._count_text(size)
             said = content[begin + _MESSAGE_HEAD.size : end]
             told = json.loads(text_in(said))
             try:
@@ -317,11 +398,29 @@ def _records(data: bytes) -> Iterator[Tuple[int, int, int]]:
     at = 0
     while at < len(data):
         kind, size = _HEAD.unpack_from(data, at)
+        if not kind:
+            raise ValueError("a record of no kind")
         at += _HEAD.size
         if at + size > len(data):
             raise ValueError("a record of %d bytes in a chunk of %d" % (size, len(data)))
         yield kind, at, at + size
         at += size
+
+
+def _most(kind: int) -> int:
+    """Bytes of the largest record of a kind."""
+    return MOST_CHUNK if kind in (_CHUNK, _MESSAGE) else MOST_RECORD
+
+
+def _indexed(content: bytes) -> Tuple[int, int, int]:
+    """Of the chunk that a record of the index names: where its content begins, the bytes that it
+    has in the file, and those that it becomes."""
+    (begin,) = struct.unpack_from("<Q", content, 16)
+    (offsets,) = struct.unpack_from("<I", content, 32)
+    at = 36 + offsets + 8
+    (letters,) = struct.unpack_from("<I", content, at)
+    stored, size = struct.unpack_from("<QQ", content, at + 4 + letters)
+    return begin + _HEAD.size + _CHUNK_HEAD.size + letters + 8, stored, size
 
 
 def _decompressed(data: bytes, compression: str, size: int) -> bytes:

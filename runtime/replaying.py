@@ -5,10 +5,10 @@ else the report of a program with states (outside.py).
 from __future__ import annotations
 
 import os
-import stat
 from typing import TYPE_CHECKING, Sequence, Union
 
-from .bag import Bag
+from .bag import SQLITE, Bag
+from .files import beginning
 from .options import Mistake
 from .recorded_file import MAGIC, RecordedFile
 from .replay import Replay
@@ -18,30 +18,19 @@ if TYPE_CHECKING:
     from .program import Program
 
 
-#: What the files of older bags begin with.
-_SQLITE = b"SQLite format 3\0"
-
-
 def is_report(path: str) -> bool:
     """Is it neither a recording nor a bag?"""
     if os.path.isdir(path):
         return False
-    begin = _beginning(path)
-    return not begin.startswith(MAGIC) and begin != _SQLITE and not path.endswith(".bag")
+    begin = beginning(path, len(SQLITE))
+    return not begin.startswith(MAGIC) and begin != SQLITE and not path.endswith(".bag")
 
 
-def _beginning(path: str) -> bytes:
-    """The first bytes of a file; none of what cannot be read, or is no file."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return b""
-        return os.read(file, len(_SQLITE))  # no limit: a file
-    finally:
-        os.close(file)
+def _as_report(path: str) -> str:
+    """What to say of a file that may be a report of a run."""
+    if beginning(path, len(SQLITE)).lstrip()[:1] == b"{":
+        return "; if it is a report: this program has no states, whose changes a report would have"
+    return ""
 
 
 def replay_of(
@@ -56,7 +45,8 @@ def replay_of(
     if is_report(path):
         if program.control is None:
             raise Mistake(
-                "--replay: %s is no recording, and reports are for programs with states" % path
+                "--replay: %s is no recording of flowc (MCAP) and no bag of ROS 2%s"
+                % (path, _as_report(path))
             )
         return None
     for name in ("start", "events", "control"):
@@ -65,10 +55,11 @@ def replay_of(
     if options.record is not None and os.path.exists(options.record):
         if os.path.samefile(path, options.record):
             raise Mistake("--record would overwrite what --replay reads")
-    if os.path.isdir(path) or not _beginning(path).startswith(MAGIC):
+    if os.path.isdir(path) or not beginning(path, len(SQLITE)).startswith(MAGIC):
         return Bag(program, path)
     file = RecordedFile(path)
     if file.about:
         return Replay(program, file, settings)
+    file.require_index()
     file.close()
     return Bag(program, path)

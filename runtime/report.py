@@ -19,6 +19,8 @@ from .where import manifest_of, where
 
 #: Of the document: fields may be added, those that are there keep their meaning.
 VERSION = 1
+#: What is said of a reader that goes on after the end of a stream.
+AFTER_END = "%s went on with the last token of a stream that had ended: %s firings"
 #: Bins of a histogram: as many as are narrower than people see, and few enough to be printed.
 BINS = 64
 
@@ -41,6 +43,9 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
         "memory": _memory(program, apps),
         "dropped": _dropped(program, apps),
     }
+    after_end = {link.name: link.after_end for link in program.links.values() if link.after_end}
+    if after_end:
+        made["after_end"] = after_end
     if run.twin:
         made["twin"] = True
     for worker in run.workers:
@@ -54,7 +59,7 @@ def report(program: Program, status: int = 0) -> Dict[str, Any]:
 
 
 #: The parts of a report that are counted while the program runs, and what is known of them before.
-_COUNTED = ("apps", "processors", "tasks", "channels", "dropped", "states")
+_COUNTED = ("apps", "processors", "tasks", "channels", "dropped", "after_end", "states")
 _KNOWN = ("deadline_ms", "capacity", "wcet_us", "period_us", "limit")
 
 
@@ -381,6 +386,8 @@ def table(document: Dict[str, Any]) -> str:
             said = (app, name, 100 * share["part"], 100 * share["used"])
             below.append("%s has a share of %s: %.1f %%, and used %.1f %%" % said)
             below[-1] += "" if share["above"] else "; no priority puts it above the others"
+    for name, firings in document.get("after_end", {}).items():
+        below.append(AFTER_END % (name, firings))
     if missed_deadlines(document):
         below += pauses(waits_of(document["tasks"]))
     return "\n\n".join([*tables, *below, columns(tasks), columns(processors)])

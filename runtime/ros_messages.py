@@ -9,6 +9,7 @@ written as their bytes, which the last axis counts.
 from __future__ import annotations
 
 import math
+import re
 import struct
 import sys
 from typing import Any, Optional, Sequence, Tuple
@@ -43,10 +44,20 @@ ENCODINGS = {
 }
 #: Those of pictures in files, which say in what order the colors are: viewers ask for it.
 COLORS = {"8UC3": "rgb8", "8UC4": "rgba8", "16UC3": "rgb16", "16UC4": "rgba16"}
+#: Other encodings of pictures that bags have: OpenCV's names for elements and channels.
+_OPENCV = re.compile("(8U|8S|16U|16S|32S|32F|64F)C([1-4])?")
+_ELEMENTS = {"U": "uint", "S": "int", "F": "float"}
 IMAGE, STRING = "sensor_msgs/msg/Image", "std_msgs/msg/String"
 _NUMBERS = {
     "std_msgs/msg/" + name: dtype for dtype, name in MESSAGES.items() if dtype not in ("bool",)
 }
+#: Messages of one number.
+_SCALARS = {
+    "std_msgs/msg/" + name[: -len("MultiArray")]: dtype
+    for dtype, name in MESSAGES.items()
+    if dtype not in ("bool",)
+}
+_SCALARS.update({"std_msgs/msg/Bool": "bool", "std_msgs/msg/Byte": "uint8"})
 #: What stands before a message: CDR, little-endian.
 _CDR = b"\x00\x01\x00\x00"
 _RULE = "=" * 80
@@ -160,8 +171,10 @@ def token_in(kind: str, data: Any, port: Port) -> np.ndarray:
         array, shape = _picture(cursor, port)
     elif kind in _NUMBERS:
         array, shape = _numbers(cursor, kind, port)
+    elif kind in _SCALARS:
+        array, shape = _number(cursor, kind, port)
     else:
-        raise ValueError("is a message of the type %s, which is no array" % kind)
+        raise ValueError("is a message of the type %s, which is no picture, array or number" % kind)
     if array.dtype != port.dtype or not _fits(shape, port):
         raise ValueError(
             "is %s%s, and tokens of `%s` are %s%s"
@@ -186,7 +199,7 @@ def _picture(cursor: _Cursor, port: Port) -> Tuple[np.ndarray, Tuple[int, ...]]:
     height, width, encoding = cursor.number(), cursor.number(), cursor.text()
     (bigendian,) = cursor.bytes(1)
     step, size = cursor.number(), cursor.number()
-    key = next((key for key, names in ENCODINGS.items() if encoding in names), None)
+    key = _elements(encoding)
     if key is None:
         raise ValueError("is a picture in `%s`" % encoding[:40])
     dtype, channels = np.dtype(key[0]), key[1]
@@ -198,6 +211,29 @@ def _picture(cursor: _Cursor, port: Port) -> Tuple[np.ndarray, Tuple[int, ...]]:
     swapped = own.view(dtype.newbyteorder(">" if bigendian else "<")).astype(dtype, copy=False)
     deep = channels > 1 or len(port.shape) == 3
     return swapped, (height, width) + ((channels,) if deep else ())
+
+
+def _elements(encoding: str) -> Optional[Tuple[str, int]]:
+    """The dtype of a picture's numbers, and its channels; None for an encoding of another kind."""
+    for key, names in ENCODINGS.items():
+        if encoding in names:
+            return key
+    found = _OPENCV.fullmatch(encoding)
+    if found is None:
+        return None
+    bits, sign = found.group(1)[:-1], found.group(1)[-1]
+    return _ELEMENTS[sign] + bits, int(found.group(2) or 1)
+
+
+def _number(cursor: _Cursor, kind: str, port: Port) -> Tuple[np.ndarray, Tuple[int, ...]]:
+    """One number, for a port of one."""
+    dtype = np.dtype(_SCALARS[kind])
+    data = cursor.bytes(dtype.itemsize)
+    if dtype.kind == "b" and data[0] > 1:
+        raise ValueError("is neither true nor false")
+    array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False)
+    one = math.prod(port.shape) == 1
+    return array, port.shape if one else ()
 
 
 def _numbers(cursor: _Cursor, kind: str, port: Port) -> Tuple[np.ndarray, Tuple[int, ...]]:

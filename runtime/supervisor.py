@@ -23,7 +23,14 @@ from .chain import in_chain
 from .failures import Failure
 from .graph import Task
 from .shared_cells import CLOSING, IDLE, STARTING
-from .system import FAREWELL, anonymous_memory, die_with_the_parent, how_it_ended, is_stopped
+from .system import (
+    FAREWELL,
+    anonymous_memory,
+    die_with_the_parent,
+    how_it_ended,
+    is_debugged,
+    is_stopped,
+)
 from .watch import ASLEEP, NO_LIFE, STARTS
 
 if TYPE_CHECKING:
@@ -131,9 +138,9 @@ class _Supervisor:
                 return self._ended(status)
             reason = self._stuck()
             if reason:
+                failed = self._failure(reason, self._inside())
                 os.kill(self._child, signal.SIGKILL)
                 signal.sigtimedwait({signal.SIGCHLD}, FAREWELL)
-                failed = self._failure(reason, self._inside())
                 return self._tell(failed, 128 + self._ends[0] if self._unheeded else 1)
 
     def _hand_on(self, number: int, by_a_process: bool) -> None:
@@ -167,12 +174,13 @@ class _Supervisor:
         return ""
 
     def _look_for_life(self, now: float) -> None:
-        """A beat is a sign of life. A suspended program cannot give one, so that time does not
-        count; it is continued where it stopped itself, or was asked twice to end."""
-        stopped, insisted = is_stopped(self._child), len(self._ends) > 1
-        if stopped and (self._board.follows or insisted):
+        """A beat is a sign of life. The time counts for a program that was stopped, but not while a
+        debugger holds it, nor while this process was stopped or the machine slept. A program goes
+        on where it stopped itself to follow this process, and where it was asked to end."""
+        if (self._board.follows or self._ends) and is_stopped(self._child):
             os.kill(self._child, signal.SIGCONT)
-        suspended = (stopped and not insisted) or now - self._looked > ASLEEP
+        held = is_debugged(self._child) and len(self._ends) < 2
+        suspended = held or now - self._looked > ASLEEP
         self._looked = now
         beats = self._board.beats
         if beats != self._beats:
@@ -183,13 +191,14 @@ class _Supervisor:
 
     def _warn(self, silent: float) -> None:
         """Say after so many seconds of silence what the program is at, and later again."""
-        phase = self._board.phase
+        stopped, phase = is_stopped(self._child), self._board.phase
         patience = STARTS * (1 + self._words) if phase == STARTING else SILENT * 2**self._words
         if silent <= patience:
             return
         self._words += 1
         doing = {STARTING: "starting", CLOSING: "closing"}.get(phase, "in a firing")
-        names = ", ".join(map(_named, self._inside()))
+        doing = "suspended" if stopped else doing
+        names = "" if stopped else ", ".join(map(_named, self._inside()))
         _say(NO_LIFE % (silent, names or "the program", doing))
 
     def _ended(self, status: int) -> int:
@@ -218,6 +227,8 @@ class _Supervisor:
         return [(self._tasks[line[0] - 1], line[1]) for line in workers if line[0]]
 
     def _failure(self, reason: str, inside: Sequence[Inside]) -> Failure:
+        if is_stopped(self._child):
+            return Failure("", "", None, "the program was suspended and " + reason)
         step = {STARTING: "cannot start: ", CLOSING: "close: "}.get(self._board.phase, "")
         reason = step + reason
         if len(inside) == 1:

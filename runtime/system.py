@@ -23,11 +23,21 @@ def how_it_ended(status: int) -> str:
 
 def is_stopped(pid: int) -> bool:
     """Is that process suspended, or in the hands of a debugger?"""
+    return _state(pid) in ("T", "t")
+
+
+def is_debugged(pid: int) -> bool:
+    """Does a debugger hold that process?"""
+    return _state(pid) == "t"
+
+
+def _state(pid: int) -> str:
+    """The letter that the system has for what a process is at; none where it does not say."""
     try:
         with open("/proc/%d/stat" % pid) as stream:
-            return stream.read().rpartition(")")[2].split()[0] in "Tt"
+            return stream.read().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
 
 
 def anonymous_memory() -> int:

@@ -35,6 +35,8 @@ STARTS = 5.0
 NO_LIFE = "no sign of life for %.0f s: %s is %s"
 #: Seconds between two looks at the workers.
 LOOK = 0.05
+#: Seconds of a firing after which it is asked whether its thread is still there.
+LEFT = 0.25
 #: Seconds over which it is judged whether an app keeps its pace.
 PACE = 1.0
 
@@ -48,7 +50,14 @@ class _Pace:
         self.overdue = app.overdue(time.perf_counter_ns())
         self.frames = app.frames + self.overdue
         #: Deadlines missed: of frames, and of each path.
-        self.misses = [app.misses + self.overdue, *(path.misses for path in app.paths)]
+        of_frames = 0 if app.deadline is None else app.misses + self.overdue
+        self.misses = [of_frames, *(path.misses for path in app.paths)]
+
+
+def _has_thread(worker: Worker) -> bool:
+    """Code in C may have ended a thread; Python does not know of it."""
+    folder = "/proc/self/task"
+    return not os.path.isdir(folder) or os.path.isdir("%s/%s" % (folder, worker.native_id))
 
 
 def out_of_time(app: App, misses: Sequence[int], frames: int, waits: str) -> str:
@@ -251,9 +260,10 @@ class Watch:
             seen = _Pace(app, before.behind)
             misses = [now - then for now, then in zip(seen.misses, before.misses)]
             missed, done = sum(misses), seen.frames - before.frames
+            ends = [1, *(path.sink.per_iteration for path in app.paths)]
             if done <= 0:
                 continue
-            if not before.behind and missed > done / 2:
+            if not before.behind and any(2 * m > done * n for m, n in zip(misses, ends)):
                 waits = self._run.who_waits() if seen.overdue > before.overdue else ""
                 self._run.speak(out_of_time(app, misses, done, waits))
                 seen.behind = True
@@ -270,7 +280,9 @@ class Watch:
                 continue
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
-            if self._watchdog and seconds > self._watchdog and not task.may_wait:
+            if seconds > LEFT and not _has_thread(worker):
+                self._run.fail(Failure(task.app.name, task.name, number, "ended its thread"))
+            elif self._watchdog and seconds > self._watchdog and not task.may_wait:
                 option = " (see --watchdog)" if self._run.supervisor else ""
                 reason = "did not return for %s s%s; %s" % (
                     digits.seconds(seconds),

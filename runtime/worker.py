@@ -12,9 +12,10 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .channel import EndOfStream, Stopped, Waiter
-from .code import Network
+from .code import Network, Shut
 from .failures import NO_SOURCE, Failure, describe, details_of
 from .graph import App, Fire, Task
+from .mailbox import LOOK
 from .rounds import Rounds, rounds_of
 from .tokens import Hole, Missing, Pieces, TaskError, freeze, on_host, split_outputs
 
@@ -249,7 +250,7 @@ class Worker(threading.Thread, Waiter):
         waits = _Waits(task, self.of_run.tracer is not None) if task.is_timed else None
         results: Sequence[Any]
         try:
-            if arrays is None:
+            if arrays is None or not self._is_open(task, firing):
                 results = self.left_out(task, firing, group, iteration)
             else:
                 if task.fetches:
@@ -369,6 +370,8 @@ class Worker(threading.Thread, Waiter):
                 channel.claim(port.rate(firing) * group, self)
         if turnstile is not None:
             turnstile.leave(group)
+        if task.gate is not None:
+            task.gate.enter(firing, self)
         return arrays
 
     def _finish(
@@ -446,15 +449,49 @@ class Worker(threading.Thread, Waiter):
         return failure
 
     def _restart(self, task: Task, firing: int) -> None:
-        """The task begins anew. Raises Stopped where it cannot."""
+        """The task begins anew, at once or at a later firing. Raises Stopped where it cannot."""
+        if task.code.shut is not None:
+            return
         run = self.of_run
         try:
             task.code.close()
+        except Exception as error:
+            run.speak(str(Failure(task.app.name, task.name, firing, "close: " + describe(error))))
+        task.code.shut = Shut()
+        self._open(task, task.code.shut, firing)
+
+    def _open(self, task: Task, shut: Shut, firing: int) -> None:
+        """Try to open a task again. Raises Stopped where that was the last try."""
+        run, (tries, pause) = self.of_run, task.restart
+        try:
             task.code.open(run.home, task.inputs, task.outputs)
         except BaseException as error:
-            reason = "cannot begin anew: " + describe(error)
-            run.fail(Failure(task.app.name, task.name, firing, reason, details_of(error)))
-            raise Stopped from None
+            shut.tries += 1
+            shut.why = "cannot begin anew: " + describe(error)
+            shut.due = time.perf_counter_ns() + pause
+            failure = Failure(task.app.name, task.name, firing, shut.why, details_of(error))
+            left = tries - shut.tries if isinstance(error, Exception) else 0
+            if left <= 0:
+                run.fail(failure)
+                raise Stopped from None
+            times = "1 try is" if left == 1 else "%d tries are" % left
+            run.speak("%s; %s left, the next in %g s" % (failure, times, pause / 1e9))
+        else:
+            task.code.shut = None
+
+    def _is_open(self, task: Task, firing: int) -> bool:
+        """May the task fire? If it is closed after an error, it is opened again when its time has
+        come: a source that nothing paces waits for that. Raises Stopped and EndOfStream."""
+        while task.code.shut is not None:
+            self.check()
+            left = task.code.shut.due - time.perf_counter_ns()
+            if left <= 0:
+                self._open(task, task.code.shut, firing)
+            elif task.may_wait and not self.of_run.ending:
+                time.sleep(min(left / 1e9, LOOK))
+            else:
+                return False
+        return True
 
     def holes(
         self, task: Task, firing: int, group: int, iteration: int, failure: Optional[Failure] = None
@@ -469,6 +506,8 @@ class Worker(threading.Thread, Waiter):
 
     def call(self, task: Task, arrays: List[Any], firing: int, group: int) -> Sequence[Any]:
         code = task.code
+        if code.shut is not None and not self._is_open(task, firing):
+            raise TaskError(code.shut.why)
         if code.device is not None:
             return code.fire(arrays, firing)  # type: ignore[no-any-return]
         if code.batch > 1:

@@ -18,6 +18,7 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from ...model.application import Application
+from ...model.full_counts import run_sizes
 from .contracted import contracted
 from .dependence import arrivals
 from .order import Time, components, iteration_order, work_ahead
@@ -78,15 +79,17 @@ def app_order(
     vector: Mapping[str, int],
     placement: Mapping[str, tuple[str, ...]],
     wcet_ns: Mapping[str, Time],
+    in_one_stage: bool = False,
 ) -> AppOrder:
-    """The order of one iteration of an app.
+    """The order of one iteration of an app, which is pipelined unless it is to stay `in_one_stage`.
 
     `placement[task]` lists its processors (several = iterations alternate); `wcet_ns[task]` is the
     worst-case time of one firing there, where it is known. It decides whether a periodic app is
     pipelined, and what is urgent in it; an app without a period does not ask for it.
     """
     work: dict[str, Time] = {t.name: wcet_ns.get(t.name, 0) * vector[t.name] for t in app.tasks}
-    stage = _stages(app, placement, _pipelined(app, sum(work.values())))
+    pipelined = _pipelined(app, sum(work.values())) and not in_one_stage
+    stage = _stages(app, placement, pipelined)
     runs, capacities = _sequence(app, vector, placement, stage, work)
     places = {t.name: placement[t.name] for t in app.tasks}
     return AppOrder(app, stage, tuple(runs), places, capacities)
@@ -304,3 +307,13 @@ def batches(app: Application) -> dict[str, int]:
         if task.network is not None and task.name not in cyclic:
             sizes[task.name] = task.network.batch
     return sizes
+
+
+def grouped_runs(app: Application, vector: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Of tasks whose firings are grouped: how many there are in each run of an iteration."""
+    sizes = batches(app)
+    return {
+        name: run_sizes(vector[name], size)
+        for name, size in sizes.items()
+        if size > 1 and vector.get(name, 1) > 1
+    }

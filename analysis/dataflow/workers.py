@@ -38,6 +38,7 @@ def workers_of(
     placement: Mapping[str, tuple[str, ...]],
     repetition: Mapping[str, Mapping[str, int]],
     wcet_ns: Mapping[str, int | float | Fraction],
+    in_one_stage: Collection[str] = (),
 ) -> Workers:
     """One worker per processor under static order; one per app and processor under the other
     schedulers.
@@ -47,9 +48,13 @@ def workers_of(
     the lanes of each task: processors, or streams of one (`gpu#1`). `wcet_ns` is the worst-case
     time of one firing, which apps with a period ask for. Apps that cannot share a round, because
     their periods have no short common multiple, get workers of their own on static-order processors
-    as well; so does one that waits for its data, where others would wait with it.
+    as well; so does one that waits for its data, where others would wait with it. Apps
+    `in_one_stage` are not pipelined.
     """
-    orders = {a.name: app_order(a, repetition[a.name], placement, wcet_ns) for a in apps}
+    orders = {
+        a.name: app_order(a, repetition[a.name], placement, wcet_ns, a.name in in_one_stage)
+        for a in apps
+    }
     alone = {name: interleaved([order]) for name, order in orders.items()}
     below, shares = in_background(apps), servers(apps)
     joint = _joint([a for a in apps if a.name not in below], orders)
@@ -101,6 +106,18 @@ def tokens_asked_for(
     """The capacity in tokens that `buffers` of so many iterations mean."""
     rates = app.task(channel.source).port(channel.source_port).rates
     return iterations * sum(rates) * repetition[channel.source] // len(rates)
+
+
+def without_stages(apps: Sequence[Application], pinned: Collection[str]) -> frozenset[str]:
+    """The apps without a period that drop old tokens to have new ones, and whose tasks are not all
+    `pinned` by the text or a stored mapping: nothing asks for stages, where tokens become old."""
+    return frozenset(
+        app.name
+        for app in apps
+        if app.period_ns is None
+        and any(t.keep is not None or (t.link and not t.link.writes) for t in app.tasks)
+        and any(t.name not in pinned for t in app.tasks if t.inputs and not t.built_in)
+    )
 
 
 def in_background(apps: Sequence[Application]) -> frozenset[str]:

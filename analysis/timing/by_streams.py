@@ -6,7 +6,7 @@ with the reason. Why it holds is said in response_time.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -32,7 +32,8 @@ class JobChain:
     """A run of jobs of one worker since it waited: `start` is the arrival it waited for, `first`
     the job.
 
-    `before` is own work before it in the `level` window.
+    `before` is own work before it in the `level` window. It began `rounds` before the round of the
+    jobs that are looked at now, `shift` earlier.
     """
 
     first: int
@@ -43,6 +44,13 @@ class JobChain:
     window: int = 0
     level: int = 0
     tally: Tally = field(default_factory=Tally)
+    rounds: int = 0
+    shift: int = 0
+
+    @property
+    def end(self) -> int:
+        """From the start of the round of the last job."""
+        return self.start + self.window - self.shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ class JobEnd:
         return self.start + self.window - self.shift
 
 
-class StreamSolver(FixedPoint):
+class StreamSolver(FixedPoint[JobEnd]):
     """Bounds by event streams. `arrivals` are the latest by job."""
 
     def __init__(
@@ -86,18 +94,10 @@ class StreamSolver(FixedPoint):
                 self.ahead[j] = total
                 total += tally.add(net.jobs[j].plain, net.jobs[j].curved, 1)
         self.demands: list[tuple[Demand, ...]] = [self._demands(i) for i in range(len(net.lanes))]
-        self.notes: dict[int, list[JobEnd]] | None = None
 
-    def explained(self, number: int) -> tuple[dict[int, Rivals], dict[int, list[JobEnd]]]:
-        """Once solved: the rivals of a bounded cluster's workers, and all ways in which its jobs
-        can end.
-        """
-        cluster = self.net.clusters[number]
-        notes: dict[int, list[JobEnd]] = {j: [] for j in cluster.order}
-        self.notes = notes
-        self._grow(cluster, self.careful[number])
-        self.notes = None
-        return {i: self._rivals(i) for i in cluster.lanes}, notes
+    def rivals(self, number: int) -> dict[int, Rivals]:
+        """Who disturbs the workers of a cluster. Raises Unbounded when one of them has no bound."""
+        return {i: self._rivals(i) for i in self.net.clusters[number].lanes}
 
     def stretch(self, jobs: Sequence[int], rivals: Rivals) -> JobChain:
         """The window of some jobs that follow each other in a worker, taken alone."""
@@ -207,55 +207,66 @@ class StreamSolver(FixedPoint):
     def _pass(self, number: int) -> bool:
         cluster = self.net.clusters[number]
         before = [(self.ends[j], self.arrivals[j]) for j in cluster.order]
-        changed = self._grow(cluster, self.careful[number])
+        changed = self._grow(number, self.careful[number])
         if not self.careful[number] and self._late(cluster):
             self.careful[number] = True
             for j, (end, arrival) in zip(cluster.order, before, strict=True):
                 self.ends[j], self.arrivals[j] = end, arrival
-            changed = self._grow(cluster, careful=True)
+            changed = self._grow(number, careful=True)
         return changed
 
-    def _grow(self, cluster: Cluster, careful: bool) -> bool:
+    def _grow(self, number: int, careful: bool) -> bool:
         """Ends and arrivals of a cluster's jobs from what is known of the others; True when one has
         grown.
         """
         net, ends, arrivals = self.net, self.ends, self.arrivals
-        jobs, lanes = net.jobs, net.lanes
-        whole, jitter = cluster.round, cluster.jitter
-        rivals = {i: self._rivals(i) for i in cluster.lanes}
-        chains: dict[int, list[JobChain]] = {i: [] for i in cluster.lanes}
+        cluster = net.clusters[number]
+        rivals = self.rivals(number)
         paths = None
         if careful:
             paths = path_bounds(net, cluster, rivals, self.stretches(cluster, rivals))
         changed = False
-        for j in cluster.order:
-            job = jobs[j]
-            number = job.worker
-            alive = chains[number]
-            if job.place:
-                previous = ends[lanes[number].jobs[job.place - 1]]
-            else:
-                previous = ends[lanes[number].jobs[-1]] - whole + jitter
-            end = arrival = job.begin
-            if job.opens:
-                arrival = self.arrival(j, cluster)
-                alive = chains[number] = self._opened(alive, j, arrival, rivals[number])
-            for c in alive:
-                self._extend(c, j, rivals[number])
-                end = max(end, c.start + c.window)
-                if self.notes is not None:
-                    self.notes[j].append(JobEnd(c.first, 0, 0, c.start, c.parts, c.level, c.window))
-            arrival = max(arrival, previous)
-            if paths is not None:
-                end = min(end, paths[j])
-            if end > ends[j] or arrival > arrivals[j]:
+
+        def arrival(j: int) -> int:
+            nonlocal changed
+            job = net.jobs[j]
+            jobs = net.lanes[job.worker].jobs
+            came = self.arrival(j, cluster) if job.opens else job.begin
+            previous = ends[jobs[job.place - 1]]
+            if not job.place:
+                previous += cluster.jitter - cluster.round
+            if max(came, previous) > arrivals[j]:
+                arrivals[j] = max(came, previous)
                 changed = True
-                ends[j] = max(end, ends[j])
-                arrivals[j] = max(arrival, arrivals[j])
-        for number, alive in chains.items():
-            if alive and self._wrap(number, alive, rivals[number], whole, jitter, paths):
+            return came
+
+        for j, chain in self._chains(number, rivals, arrival):
+            end = chain.end if paths is None else min(chain.end, paths[j])
+            if end > ends[j]:
+                ends[j] = end
                 changed = True
         return changed
+
+    def _ways(self, number: int, arrival: Callable[[int], int]) -> Iterator[tuple[int, JobEnd]]:
+        for j, c in self._chains(number, self.rivals(number), arrival):
+            yield j, JobEnd(c.first, c.rounds, c.shift, c.start, c.parts, c.level, c.window)
+
+    def _chains(
+        self, number: int, rivals: Mapping[int, Rivals], arrival: Callable[[int], int]
+    ) -> Iterator[tuple[int, JobChain]]:
+        """The jobs of a cluster, each with all chains that it is the last one of so far."""
+        cluster = self.net.clusters[number]
+        alive: dict[int, list[JobChain]] = {i: [] for i in cluster.lanes}
+        for j in cluster.order:
+            job = self.net.jobs[j]
+            came = arrival(j)
+            if job.opens:
+                alive[job.worker] = self._opened(alive[job.worker], j, came, rivals[job.worker])
+            for chain in alive[job.worker]:
+                self._extend(chain, j, rivals[job.worker])
+                yield j, chain
+        for i, chains in alive.items():
+            yield from self._wrapped(i, chains, rivals[i])
 
     def _opened(
         self, chains: list[JobChain], j: int, arrival: int, rivals: Rivals
@@ -312,40 +323,25 @@ class StreamSolver(FixedPoint):
                 return level
             chain.before = before
 
-    def _wrap(
-        self,
-        number: int,
-        alive: list[JobChain],
-        rivals: Rivals,
-        whole: int,
-        jitter: int,
-        paths: dict[int, int] | None,
-    ) -> bool:
+    def _wrapped(
+        self, number: int, chains: list[JobChain], rivals: Rivals
+    ) -> Iterator[tuple[int, JobChain]]:
         """Let chains that are still running when the next round may begin run on into it."""
-        jobs, ends = self.net.jobs, self.ends
         lane = self.net.lanes[number]
-        changed = False
+        cluster = self.net.clusters[lane.cluster]
         rounds = 0
-        while alive:
+        while chains:
             rounds += 1
-            shift = rounds * whole - jitter
+            shift = rounds * cluster.round - cluster.jitter
+            for chain in chains:
+                chain.rounds, chain.shift = rounds, shift
             for j in lane.jobs:
-                arrives = jobs[j].arrives
+                arrives = self.net.jobs[j].arrives
                 if arrives is not None:
-                    alive = [c for c in alive if c.start + c.window > shift + arrives]
-                for c in alive:
-                    self._extend(c, j, rivals)
-                    end = c.start + c.window - shift
-                    if self.notes is not None:
-                        self.notes[j].append(
-                            JobEnd(c.first, rounds, shift, c.start, c.parts, c.level, c.window)
-                        )
-                    if paths is not None:
-                        end = min(end, paths[j])
-                    if end > ends[j]:
-                        ends[j] = end
-                        changed = True
-        return changed
+                    chains = [c for c in chains if c.end > arrives]
+                for chain in chains:
+                    self._extend(chain, j, rivals)
+                    yield j, chain
 
     def stretches(self, cluster: Cluster, rivals: dict[int, Rivals]) -> list[Stretch]:
         """The window of every block of the cluster, taken alone."""

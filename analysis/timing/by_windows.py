@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
@@ -132,13 +132,15 @@ Phases = list[list[Met]]
 class WindowChain:
     """A run of jobs of one worker since `start`, when job `first` had what it waited for.
 
-    `rounds` rounds before the jobs that are looked at now. `rivals` has for each clock all phases
-    that count, and `slowing` has these for each drag.
+    `rounds` rounds before the jobs that are looked at now. `since` is the latest start of those
+    that it stands for. `rivals` has for each clock all phases that count, and `slowing` has these
+    for each drag.
     """
 
     first: int
     start: int
     end: int
+    since: int
     rivals: list[Phases]
     slowing: list[list[Phases]]
     own: int = 0
@@ -166,7 +168,7 @@ class WindowEnd:
     end: int
 
 
-class WindowSolver(FixedPoint):
+class WindowSolver(FixedPoint[WindowEnd]):
     """Bounds by job windows; the net is unfolded over its hyperperiod."""
 
     def __init__(
@@ -181,14 +183,22 @@ class WindowSolver(FixedPoint):
         self.alone = [self._is_alone(i) for i in range(len(net.lanes))]
         self.order = _Precedence(net)
         self.reach = [self._reach(i) for i in range(len(net.lanes))]
-        self.notes: dict[int, WindowEnd] | None = None
+        self._waits: dict[int, int] = {}
 
-    def explained(self, number: int) -> dict[int, WindowEnd]:
-        """Once solved: how the jobs of a bounded cluster end last."""
-        self.notes = {}
-        self._pass(number)
-        notes, self.notes = self.notes, None
-        return notes
+    def waits_until(self, j: int) -> int:
+        """Once solved: from when on the worker of a job surely waits for nothing outside until the
+        job has ended, from the start of its round."""
+        if not self._waits:
+            for number in range(len(self.net.clusters)):
+                if number not in self.reasons:
+                    self._note_waits(number)
+        return self._waits[j]
+
+    def _note_waits(self, number: int) -> None:
+        cluster = self.net.clusters[number]
+        for job, chain in self._chains(number, lambda j: self.arrival(j, cluster)):
+            since = chain.since - rounds_apart(cluster, chain.rounds)
+            self._waits[job] = max(since, self._waits.get(job, since))
 
     def met(self, j: int, note: WindowEnd) -> WindowChain:
         """Once solved: the chain of a note, up to its job."""
@@ -299,32 +309,50 @@ class WindowSolver(FixedPoint):
                 for rival in rivals.lanes:
                     if net.lanes[rival.lane].cluster in self.reasons:
                         self._disturbed(net.lanes[rival.lane].cluster, net.lanes[i].processor)
-        alive: dict[int, list[WindowChain]] = {i: [] for i in cluster.lanes}
         changed = False
-        for j in cluster.order:
-            job = net.jobs[j]
-            chains = alive[job.worker]
-            if job.opens:
-                arrival = self.arrival(j, cluster)
-                chains = alive[job.worker] = self._opened(chains, j, arrival)
-            changed |= self._run(j, chains, job.begin)
-        for i, chains in alive.items():
-            changed |= self._wrap(i, chains)
+        for j, chain in self._chains(number, lambda j: self.arrival(j, cluster)):
+            end = chain.end - rounds_apart(cluster, chain.rounds)
+            if end > self.ends[j]:
+                self.ends[j] = end
+                changed = True
         return changed
+
+    def _ways(self, number: int, arrival: Callable[[int], int]) -> Iterator[tuple[int, WindowEnd]]:
+        cluster = self.net.clusters[number]
+        for j, chain in self._chains(number, arrival):
+            end = chain.end - rounds_apart(cluster, chain.rounds)
+            yield j, WindowEnd(chain.first, chain.rounds, chain.start, end)
+
+    def _chains(
+        self, number: int, arrival: Callable[[int], int]
+    ) -> Iterator[tuple[int, WindowChain]]:
+        """The jobs of a cluster, each with all chains that it is the last one of so far."""
+        cluster = self.net.clusters[number]
+        alive: dict[int, list[WindowChain]] = {i: [] for i in cluster.lanes}
+        for j in cluster.order:
+            job = self.net.jobs[j]
+            if job.opens:
+                alive[job.worker] = self._opened(alive[job.worker], j, arrival(j))
+            for chain in alive[job.worker]:
+                self._extend(chain, j)
+                yield j, chain
+        for i, chains in alive.items():
+            yield from self._wrapped(i, chains)
 
     def _opened(self, chains: list[WindowChain], j: int, arrival: int) -> list[WindowChain]:
         """The chains that still run when a job comes, and one that begins with it."""
         job = self.net.jobs[j]
         alive = [c for c in chains if job.arrives is None or c.end > job.arrives]
         if alive and self.alone[job.worker]:
+            since = max(c.since for c in alive)
             alive = [max(alive, key=lambda c: c.end)]
+            alive[0].since = since
         if all(c.start < arrival for c in alive):
             alive.append(self._chain(j, arrival))
         return alive
 
-    def _wrap(self, number: int, chains: list[WindowChain]) -> bool:
+    def _wrapped(self, number: int, chains: list[WindowChain]) -> Iterator[tuple[int, WindowChain]]:
         """Let chains that are still running when the next round may begin run on into it."""
-        changed = False
         rounds = 0
         cluster = self._cluster_of(number)
         while chains:
@@ -336,26 +364,9 @@ class WindowSolver(FixedPoint):
                 arrives = self.net.jobs[j].arrives
                 if arrives is not None:
                     chains = [c for c in chains if c.end > shift + arrives]
-                if not chains:
-                    break
-                changed |= self._run(j, chains, -NEVER)
-        return changed
-
-    def _run(self, j: int, chains: list[WindowChain], least: int) -> bool:
-        """One more job at the end of chains; True when its end has grown."""
-        latest = least
-        cluster = self._cluster_of(self.net.jobs[j].worker)
-        for chain in chains:
-            self._extend(chain, j)
-            end = chain.end - rounds_apart(cluster, chain.rounds)
-            if end > latest:
-                latest = end
-            if self.notes is not None and (j not in self.notes or self.notes[j].end < end):
-                self.notes[j] = WindowEnd(chain.first, chain.rounds, chain.start, end)
-        if latest > self.ends[j]:
-            self.ends[j] = latest
-            return True
-        return False
+                for chain in chains:
+                    self._extend(chain, j)
+                    yield j, chain
 
     # -- chains ------------------------------------------------------------------------------------
     def _chain(self, j: int, start: int) -> WindowChain:
@@ -365,7 +376,7 @@ class WindowSolver(FixedPoint):
         slowing = []
         for _, clocks in self.slowing[number]:
             slowing.append([self._phases(r, start, whole=True) for r in clocks])
-        return WindowChain(j, start, start, rivals, slowing)
+        return WindowChain(j, start, start, start, rivals, slowing)
 
     def _phases(self, rivals: ClockRivals, start: int, whole: bool) -> Phases:
         """The rivals on one clock in all phases that count for a chain with that start. Jobs count

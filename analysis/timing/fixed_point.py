@@ -11,19 +11,22 @@ first to do so, although everything before it kept to its bounds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NoReturn
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 from .release import TaskEnds
 from .system import TimedTrigger
-from .unfolding import Cluster, Unfolded
+from .unfolding import Cluster, JobWait, PathEnd, Unfolded
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
 #: own.
 LONGEST = 16
 #: So often a cluster is looked at again before it is given up.
 MOST_PASSES = 64
+#: A path that works on initial tokens in more rounds is bounded as if it did so in no more.
+MOST_FIRST_ROUNDS = 64
 
 
 class TooLate(Exception):
@@ -34,9 +37,39 @@ class Unbounded(Exception):
     """A window that does not end; the message says where."""
 
 
-class FixedPoint(ABC):
-    """`ends` are by job, from the start of its round; `reasons` has the clusters that are
-    unbounded.
+class Ending(Protocol):
+    """How a job can end: in a window that began at `start`, `rounds` before, with job `first`.
+    `end` counts from the start of the round of the job."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+E = TypeVar("E", bound=Ending)
+
+
+@dataclass(slots=True)
+class FromRound(Generic[E]):
+    """Bounds of a cluster's jobs in some round of the program, and in all later ones.
+
+    `ends` from the start of the round, and all `ways` in which each job can end so. `begun` are
+    those of windows that begin in these rounds.
+    """
+
+    ends: dict[int, int] = field(default_factory=dict)
+    ways: dict[int, list[E]] = field(default_factory=dict)
+    begun: list[tuple[int, E]] = field(default_factory=list)
+
+
+class FixedPoint(ABC, Generic[E]):
+    """`ends` are by job, from the start of its round, for all rounds of the program alike;
+    `reasons` has the clusters that are unbounded.
 
     With `patience`, a group that is late by more than so many times is not followed any further.
     `watched` are groups without which nothing is.
@@ -48,8 +81,10 @@ class FixedPoint(ABC):
         self.net = net
         self.patience = patience
         self.watched = frozenset(watched)
-        self.ends = [j.ready + j.best for j in net.jobs]
+        self.ends = [max(j.ready + j.best, j.begin) for j in net.jobs]
         self.reasons = dict(self._lost())
+        #: Once solved, by cluster: bounds from round 0 on, from round 1 on, and so forth.
+        self._later: dict[int, list[FromRound[E]]] = {}
         self.touching = [self._touching(c) for c in net.clusters]
 
     def _lost(self) -> Iterator[tuple[int, str]]:
@@ -76,8 +111,20 @@ class FixedPoint(ABC):
         cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
         if cluster in self.reasons:
             return (None,) * len(self.net.paths[group])
-        longest = [max(self.ends[j] - at for j, at in path) for path in self.net.paths[group]]
+        longest = []
+        for path in self.net.paths[group]:
+            longest.append(max(self.latency(end, cluster) for end in path))
         return tuple(Fraction(time, self.net.unit) for time in longest)
+
+    def latency(self, end: PathEnd, cluster: int) -> int:
+        """Bound of a path where it ends with this job; its first rounds have no latency."""
+        return self.latest_end(end, cluster) - end.released
+
+    def latest_end(self, end: PathEnd, cluster: int) -> int:
+        """Latest end of a job in the rounds in which its data have a release."""
+        if not end.first:
+            return self.ends[end.job]
+        return self.from_round(cluster, min(end.first, MOST_FIRST_ROUNDS)).ends[end.job]
 
     def task_ends(self, trigger: TimedTrigger) -> TaskEnds:
         """When the firings of a task end in an iteration, from its nominal release."""
@@ -104,16 +151,85 @@ class FixedPoint(ABC):
         cluster = next(i for i, c in enumerate(self.net.clusters) if group in c.groups)
         return cluster not in self.reasons and not self._hopeless(cluster)
 
-    def arrival(self, j: int, cluster: Cluster) -> int:
-        """Latest time at which a job has what it waits for from outside, and its worker is
-        awake."""
-        job = self.net.jobs[j]
-        ends = [
-            w.latest(self.ends[w.job], cluster.round, cluster.jitter, job.begin) for w in job.waits
-        ]
+    def arrival(self, j: int, cluster: Cluster, first: int = 0) -> int:
+        """Latest time at which a job has what it waits for from outside, and its worker is awake,
+        from round `first` of the program on."""
+        return max(time for time, _ in self.waits(j, cluster, first)) + self.net.jobs[j].wakeup
+
+    def waits(
+        self, j: int, cluster: Cluster, first: int = 0
+    ) -> Iterator[tuple[int, JobWait | None]]:
+        """What a job waits for from outside, each with the latest time at which it is over, from
+        round `first` of the program on. None is a release, or the begin of the program."""
+        job, whole = self.net.jobs[j], cluster.round
+        number = self.net.lanes[job.worker].cluster
+        absent = -job.begin // whole
+        begin = job.begin if first <= absent else cluster.jitter - first * whole
         if job.released is not None:
-            ends.append(job.released)
-        return max(ends, default=job.begin) + job.wakeup
+            yield job.released, None
+        elif not job.waits:
+            yield begin, None
+        for w in job.waits:
+            end = self._ends_from(number, first - w.lag)[w.job]
+            if first < absent + w.spared:
+                yield begin, None
+            yield w.latest(end, whole, cluster.jitter), w
+
+    # -- later rounds ------------------------------------------------------------------------------
+    def from_round(self, number: int, first: int) -> FromRound[E]:
+        """Once solved: the bounds of a cluster's jobs from round `first` of the program on.
+
+        Jobs with initial tokens begin with the program in its first rounds. Later on they are as
+        early as what these tokens run ahead of.
+        """
+        found = self._later.setdefault(number, [])
+        while len(found) <= first:
+            found.append(FromRound())
+            try:
+                self._bound_last(number, found)
+            except Unbounded:  # a window that begins earlier may be longer
+                found[-1] = found[-2]
+        return found[first]
+
+    def last_way(self, j: int, first: int = 0) -> tuple[int, E]:
+        """Once solved: the way in which a job ends last from round `first` of the program on, and
+        the round from which on it does. Its end is later than the bound where no window says it.
+        """
+        number = self.net.lanes[self.net.jobs[j].worker].cluster
+        here = self.from_round(number, first)
+        while True:
+            way = max(self.from_round(number, first).ways[j], key=lambda way: way.end)
+            if not first or way.end <= here.ends[j]:
+                return first, way
+            first -= 1
+
+    def _bound_last(self, number: int, found: Sequence[FromRound[E]]) -> None:
+        """The last of some bounds from the others, which are of the rounds before."""
+        cluster, first, here = self.net.clusters[number], len(found) - 1, found[-1]
+        bounded = found[-2].ends if first else {j: self.ends[j] for j in cluster.order}
+        if not first:
+            here.ends.update(bounded)
+
+        def end(j: int, way: E) -> None:
+            here.ways.setdefault(j, []).append(way)
+            here.ends[j] = min(bounded[j], max(way.end, here.ends.get(j, way.end)))
+
+        for since, earlier in enumerate(found[:-1]):
+            for j, way in earlier.begun:
+                if since + way.rounds == first or (not since and way.rounds > first):
+                    end(j, way)
+        for j, way in self._ways(number, lambda j: self.arrival(j, cluster, first)):
+            here.begun.append((j, way))
+            if not (first and way.rounds):
+                end(j, way)
+
+    @abstractmethod
+    def _ways(self, number: int, arrival: Callable[[int], int]) -> Iterator[tuple[int, E]]:
+        """All ways in which the jobs of a cluster can end that have what they wait for at these
+        times, in their order."""
+
+    def _ends_from(self, number: int, first: int) -> Sequence[int] | Mapping[int, int]:
+        return self.ends if first <= 0 else self._later[number][first].ends
 
     # -- the iteration -----------------------------------------------------------------------------
     def solve(self) -> None:
@@ -189,7 +305,10 @@ class FixedPoint(ABC):
         """Is a bound of a group longer than so many times its deadline?"""
         timed = self.net.system.groups[group]
         held = [(self.response(group), timed.due)]
-        held += zip(self.latencies(group), (p.deadline for p in timed.paths), strict=True)
+        for path, ends in zip(timed.paths, self.net.paths[group], strict=True):
+            # Later rounds are bounded once all is solved.
+            longest = max((self.ends[e.job] - e.released for e in ends if not e.first), default=0)
+            held.append((Fraction(longest, self.net.unit), path.deadline))
         return any((bound or 0) > times * due for bound, due in held if due is not None)
 
     def _touching(self, cluster: Cluster) -> list[int]:

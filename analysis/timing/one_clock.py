@@ -3,7 +3,9 @@
 In: bounds of all firings of a hyperperiod by job windows. Out: ages and reactions.
 
 A firing that starts at its earliest time, or later, finds every token whose writer has ended before
-at the latest. So for each output of a hyperperiod the oldest data that it can be made of follow,
+at the latest. On one processor it finds more, whatever the times are: what comes before it in the
+order of its own worker, and what a more urgent worker makes without waiting any more from then on.
+So for each output of a hyperperiod the oldest data that it can be made of follow,
 part by part from its end; and for each event the first output that surely knows it, part by part
 from its source (job chains of Duerr et al., "End-to-end timing analysis of sporadic cause-effect
 chains in distributed systems", 2019, and Guenzel et al., "Timing analysis of asynchronized
@@ -13,15 +15,16 @@ distributed cause-effect chains", 2021, with bounds in the place of fixed times)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from .fixed_point import FixedPoint
+from .by_windows import WindowSolver
 from .system import TimedChain, TimedPart
 
 
 def bound_on_one_clock(
-    chain: TimedChain, way: Sequence[TimedPart], solution: FixedPoint
+    chain: TimedChain, way: Sequence[TimedPart], solution: WindowSolver
 ) -> Fraction | None:
     """The age or the reaction in ns along one way; None where no bound is known.
 
@@ -48,7 +51,7 @@ def _largest_age(sections: Sequence[_Section]) -> int:
     for output in range(last.exit.per_hyperperiod):
         oldest = last.newest_behind(output)
         for writer, reader in zip(sections[-2::-1], sections[:0:-1], strict=True):
-            found = writer.exit.last_over_before(reader.entry.earliest_start(oldest))
+            found = writer.exit.last_found_by(reader.entry, oldest)
             oldest = writer.newest_behind(found)
         longest = max(longest, last.exit.latest_end(output) - sections[0].entry.release(oldest))
     return longest
@@ -65,7 +68,7 @@ def _largest_reaction(sections: Sequence[_Section]) -> int:
             knows += first.entry.per_hyperperiod
         output = first.first_behind(knows)
         for writer, reader in pairwise(sections):
-            entered = reader.entry.first_begun_after(writer.exit.latest_end(output))
+            entered = reader.entry.first_that_finds(writer.exit, output)
             output = reader.first_behind(entered)
         end = sections[-1].exit.latest_end(output)
         longest = max(longest, end - first.entry.release(missed))
@@ -76,11 +79,11 @@ class _Section:
     """A part of a chain in its group: the firings of the task at which data enter it, those of the
     task with which they leave it, and which of the first are behind which of the second."""
 
-    def __init__(self, solution: FixedPoint, group: int, path: int) -> None:
+    def __init__(self, solution: WindowSolver, group: int, path: int) -> None:
         timed = solution.net.system.groups[group].paths[path]
         self._newest = timed.newest
         self.entry = _Firings(solution, group, timed.source)
-        self.exit = _Firings(solution, group, timed.sink)
+        self.exit = _Firings(solution, group, timed.sink, path)
 
     def newest_behind(self, output: int) -> int:
         """The newest firing of the entry that a firing of the exit depends on."""
@@ -101,25 +104,50 @@ class _Section:
         return sorted({self.newest_behind(n) % every for n in range(self.exit.per_hyperperiod)})
 
 
-class _Firings:
-    """The firings of a task, counted through all iterations from 0; times in units."""
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """When a firing runs: its job, the round that this is of, its earliest start and latest end,
+    and from when on its worker surely waits for nothing more until its end."""
 
-    def __init__(self, solution: FixedPoint, group: int, task: str) -> None:
-        net = solution.net
+    job: int
+    round: int
+    earliest_start: int
+    latest_end: int
+    since: int
+
+
+class _Firings:
+    """The firings of a task, counted through all iterations from 0; times in units.
+
+    Of those that a path ends with, only the ones whose data have a release count.
+    """
+
+    def __init__(
+        self, solution: WindowSolver, group: int, task: str, path: int | None = None
+    ) -> None:
+        net = self._net = solution.net
         timed = net.system.groups[group]
         number = next(i for i, t in enumerate(timed.tasks) if t.name == task)
+        cluster = next(i for i, c in enumerate(net.clusters) if group in c.groups)
         self._offset = int((timed.offset or 0) * net.unit)
         self._period = int(timed.period * net.unit)
-        self._whole = next(c.round for c in net.clusters if group in c.groups)
+        self._whole = net.clusters[cluster].round
         self._iterations = self._whole // self._period
         self.per_iteration = timed.tasks[number].firings
         self.per_hyperperiod = self._iterations * self.per_iteration
-        #: Of each firing of a hyperperiod: the round that its bounds are of, and the bounds.
-        self._times: dict[tuple[int, int], tuple[int, int, int]] = {}
+        ends = {} if path is None else {e.job: e for e in net.paths[group][path]}
+        self._ahead = 0
+        #: Those of a hyperperiod, with times from the start of the round of their bounds.
+        self._spans: dict[tuple[int, int], _Span] = {}
         for j, job in enumerate(net.jobs):
             if (job.group, job.task) == (group, number):
                 rounds, iteration = divmod(job.base // self._period, self._iterations)
-                self._times[iteration, job.firing] = rounds, job.ready, solution.ends[j]
+                end = solution.ends[j]
+                if j in ends:
+                    end = solution.latest_end(ends[j], cluster)
+                self._ahead = max(self._ahead, (job.base - end) // self._period + 1)
+                since = solution.waits_until(j) if j in ends else end
+                self._spans[iteration, job.firing] = _Span(j, -rounds, job.ready, end, since)
 
     def release(self, number: int) -> int:
         """The release of a firing of a source."""
@@ -127,37 +155,54 @@ class _Firings:
         within = firing * self._period // self.per_iteration
         return self._offset + iteration * self._period + within
 
-    def earliest_start(self, number: int) -> int:
-        """The earliest start of a firing."""
-        shift, ready, _ = self._bounds(number)
-        return shift + ready
-
     def latest_end(self, number: int) -> int:
         """The latest end of a firing."""
-        shift, _, end = self._bounds(number)
-        return shift + end
+        return self._span(number).latest_end
 
-    def last_over_before(self, time: int) -> int:
-        """The last firing that has surely ended before a time."""
-        number = self._after(time)
-        while self.latest_end(number) >= time:
+    def last_found_by(self, reader: _Firings, reading: int) -> int:
+        """The last firing that has surely ended when a firing of another task starts."""
+        by = reader._span(reading)
+        number = self._after(by.earliest_start)
+        while not self._has_ended(self._span(number), by):
             number -= 1
         return number
 
-    def first_begun_after(self, time: int) -> int:
-        """The first firing that surely begins after a time, as do all later ones."""
-        number = self._after(time)
-        while self.earliest_start(number - 1) > time:
+    def first_that_finds(self, writer: _Firings, written: int) -> int:
+        """The first firing that surely starts when a firing of another task has ended, as do all
+        later ones."""
+        written_by = writer._span(written)
+        number = self._after(written_by.latest_end)
+        while self._has_ended(written_by, self._span(number - 1)):
             number -= 1
         return number
+
+    def _has_ended(self, writer: _Span, reader: _Span) -> bool:
+        """Has the one surely ended before the other starts?"""
+        if writer.latest_end < reader.earliest_start:
+            return True
+        jobs, lanes = self._net.jobs, self._net.lanes
+        one, other = jobs[writer.job], jobs[reader.job]
+        if one.worker == other.worker:
+            return (writer.round, one.place) < (reader.round, other.place)
+        mine, its = lanes[one.worker], lanes[other.worker]
+        urgent = mine.processor == its.processor and mine.rank > its.rank
+        return urgent and writer.since <= reader.earliest_start
 
     def _after(self, time: int) -> int:
-        """A firing of an iteration that is released after a time."""
-        return ((time - self._offset) // self._period + 1) * self.per_iteration
+        """A firing of an iteration that is released after a time, and may not have ended then."""
+        released = (time - self._offset) // self._period + 1
+        return (released + self._ahead) * self.per_iteration
 
-    def _bounds(self, number: int) -> tuple[int, int, int]:
-        """When the round of a firing begins, and its earliest start and latest end from there."""
+    def _span(self, number: int) -> _Span:
+        """A firing, with times from the start of the program."""
         iteration, firing = divmod(number, self.per_iteration)
         hyperperiod, within = divmod(iteration, self._iterations)
-        rounds, ready, end = self._times[within, firing]
-        return self._offset + (hyperperiod - rounds) * self._whole, ready, end
+        span = self._spans[within, firing]
+        begin = self._offset + (hyperperiod + span.round) * self._whole
+        return _Span(
+            span.job,
+            hyperperiod + span.round,
+            begin + span.earliest_start,
+            begin + span.latest_end,
+            begin + span.since,
+        )

@@ -24,6 +24,7 @@ from ...model.deployment import (
 from ...model.platform import Platform, Pool
 from ...model.release import Release
 from ...model.workload import WorkloadCurve
+from .runs import in_runs, runs_of
 from .system import (
     Refused,
     RoundFiring,
@@ -63,8 +64,9 @@ def timed_program(
     where they differ; a longer time of a task holds for all of them. `releases` are those of apps
     that are not released by the program's clock alone.
 
-    Raises Refused where there is more to a program than firings one by one: no period, iterations
-    that alternate, batches, cuts that move.
+    A network computes a batch of firings in one run, which takes as long as these (`in_runs`).
+
+    Raises Refused where no bound is known: no period, iterations that alternate, cuts that move.
     """
     wrong = _unbounded(deployment)
     if wrong:
@@ -80,7 +82,7 @@ def timed_program(
     app_of: dict[str, str] = {}
     for app in deployment.apps:
         app_of.update((task.name, app.name) for task in app.tasks)
-    return TimedSystem(
+    system = TimedSystem(
         tuple(
             released(
                 _group(a, home, wcet_ns, curves or {}, phases or {}), (releases or {}).get(a.name)
@@ -96,6 +98,8 @@ def timed_program(
             if not w.paced
         ),
     )
+    batches = {task.name: task.code.batch for app in paced for task in app.tasks}
+    return in_runs(system, runs_of(workers, batches))
 
 
 def timed_processor(name: str, pool: Pool, platform: Platform) -> TimedProcessor:
@@ -135,8 +139,6 @@ def _unbounded(deployment: Deployment) -> list[str]:
         for task in app.tasks:
             if task.code.moves:
                 wrong.append(f"the cut of `{task.name}` moves")
-            elif task.code.batch > 1 and task.firings > 1:
-                wrong.append(f"`{task.name}` collects frames until it has a batch")
     return wrong
 
 

@@ -33,7 +33,7 @@ from .background import without_background
 from .by_streams import StreamSolver
 from .by_windows import WindowSolver
 from .chains import PathBounds, bound_in_any_phases, over_ways
-from .fixed_point import FixedPoint, TooLate
+from .fixed_point import TooLate
 from .joined import MOST_OVERLAP, joined
 from .one_clock import bound_on_one_clock
 from .release import TaskEnds, with_releases
@@ -45,6 +45,8 @@ from .unfolding import unfold, unfold_hyperperiod
 from .wakeup import with_late_ends
 from .window_story import WindowStory
 
+#: A solved analysis.
+Solution = StreamSolver | WindowSolver
 #: Makes the story of a cluster by number.
 StoryOf = Callable[[int], Story]
 
@@ -55,7 +57,7 @@ class _Solved:
 
     system: TimedSystem
     worst: WorstCases
-    solvers: tuple[FixedPoint, ...]
+    solvers: tuple[Solution, ...]
 
     def task_ends(self, trigger: TimedTrigger) -> TaskEnds:
         """When the firings of a task end, by the tighter one of the solvers for each."""
@@ -118,7 +120,7 @@ def _solved_as_it_is(system: TimedSystem, patience: Fraction | None) -> _Solved:
         return _Solved(system, by_windows, (windows,))
     streams = StreamSolver(unfold(system), patience)
     streams.solve()
-    solvers = (streams,) if windows is None else (windows, streams)
+    solvers: tuple[Solution, ...] = (streams,) if windows is None else (windows, streams)
     return _Solved(system, _least(by_windows, _numbers(streams)), solvers)
 
 
@@ -169,7 +171,7 @@ def _by_windows(system: TimedSystem, patience: Fraction | None) -> WindowSolver 
     return windows
 
 
-def _numbers(solution: FixedPoint) -> WorstCases:
+def _numbers(solution: Solution) -> WorstCases:
     groups = solution.net.system.groups
     paths = {g.name: solution.latencies(i) for i, g in enumerate(groups)}
     chains = {}
@@ -179,7 +181,7 @@ def _numbers(solution: FixedPoint) -> WorstCases:
     return WorstCases(responses, paths, chains)
 
 
-def _chain(chain: TimedChain, paths: PathBounds, solution: FixedPoint) -> Fraction | None:
+def _chain(chain: TimedChain, paths: PathBounds, solution: Solution) -> Fraction | None:
     """The bound of a chain: along each way the least of that in any phases, and of that on one
     clock. None where a group on its way is not followed to its end."""
     index = {group.name: i for i, group in enumerate(solution.net.system.groups)}
@@ -254,7 +256,7 @@ def bounds(system: TimedSystem) -> Bounds:
     return Bounds(groups, tasks)
 
 
-def _told(solution: FixedPoint, story_of: StoryOf) -> Bounds:
+def _told(solution: Solution, story_of: StoryOf) -> Bounds:
     """The bounds by one analysis."""
     groups: dict[int, GroupResponse] = {}
     tasks: dict[str, TaskBound] = {}
@@ -270,7 +272,7 @@ def _told(solution: FixedPoint, story_of: StoryOf) -> Bounds:
     return Bounds({groups[g].group: groups[g] for g in sorted(groups)}, tasks)
 
 
-def _unbounded(solution: FixedPoint, number: int, reason: str) -> GroupResponse:
+def _unbounded(solution: Solution, number: int, reason: str) -> GroupResponse:
     group = solution.net.system.groups[number]
     paths = tuple(PathResponse(path, None, ()) for path in group.paths)
     due = None if group.due is None else Fraction(group.due)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .fixed_point import FixedPoint
+from .fixed_point import MOST_FIRST_ROUNDS, E, FixedPoint
 from .terms import GroupResponse, Kind, PathResponse, TaskBound, Term
 from .unfolding import Job, JobWait
 
@@ -43,15 +43,16 @@ class Story(ABC):
 
     jitter = 0
 
-    def __init__(self, solution: FixedPoint, number: int) -> None:
+    def __init__(self, solution: FixedPoint[E], number: int) -> None:
         self.net, self.ends = solution.net, solution.ends
         self.cluster = solution.net.clusters[number]
         self._bounds = solution
 
     # -- of an analysis ----------------------------------------------------------------------------
     @abstractmethod
-    def path(self, last: int, length: Fraction) -> WindowPath:
-        """From the end of a job backwards to a release, `length` ns in all."""
+    def path(self, last: int, length: Fraction, first: int = 0) -> WindowPath:
+        """From the end of a job in round `first` of the program or later backwards to a release,
+        `length` ns in all."""
 
     @abstractmethod
     def window(self, j: int) -> LastWindow:
@@ -78,10 +79,13 @@ class Story(ABC):
             path = self.path(max(sinks, key=self._end), response)
         deadline = None if group.due is None else Fraction(group.due)
         latencies = []
+        cluster = self.net.lanes[self.cluster.lanes[0]].cluster
         for n, latency in enumerate(self._bounds.latencies(number)):
             assert latency is not None, "stories are of clusters with bounds"
-            last, _ = max(self.net.paths[number][n], key=lambda x: self.ends[x[0]] - x[1])
-            latencies.append(PathResponse(group.paths[n], latency, self.path(last, latency).terms))
+            last = max(self.net.paths[number][n], key=lambda e: self._bounds.latency(e, cluster))
+            first = min(last.first, MOST_FIRST_ROUNDS)
+            terms = self.path(last.job, latency, first).terms
+            latencies.append(PathResponse(group.paths[n], latency, terms))
         return GroupResponse(
             group.name, response, deadline, "", path.tasks, path.terms, tuple(latencies)
         )
@@ -117,15 +121,12 @@ class Story(ABC):
         return self.ends[j] - self.net.jobs[j].base
 
     # -- what both analyses ask --------------------------------------------------------------------
-    def cause(self, first: int, start: int) -> JobWait | None:
-        """What the first job of a window waited for last; None for a release."""
-        job = self.net.jobs[first]
-        start -= job.wakeup
-        if start == job.released:
-            return None
-        for w in job.waits:
-            if start == w.latest(self.ends[w.job], self.cluster.round, self.jitter, job.begin):
-                return w
+    def cause(self, job: int, start: int, first: int = 0) -> JobWait | None:
+        """What the first job of a window waited for last, from round `first` of the program on;
+        None for a release."""
+        for time, wait in self._bounds.waits(job, self.cluster, max(0, first)):
+            if time == start - self.net.jobs[job].wakeup:
+                return wait
         return None
 
     def wakeup(self, first: int) -> tuple[Term, ...]:

@@ -24,12 +24,12 @@ class StreamStory(Story):
         super().__init__(solution, number)
         self.solution = solution
         self.jitter = self.cluster.jitter
-        self.rivals, self.notes = solution.explained(number)
-        self.worst = {j: max(notes, key=lambda n: n.end) for j, notes in self.notes.items()}
+        self.rivals = solution.rivals(number)
+        self.ways = solution.from_round(number, 0).ways
 
     def window(self, j: int) -> LastWindow:
         """The window in which a job ends last."""
-        note = self.worst[j]
+        _, note = self.solution.last_way(j)
         return LastWindow(
             note.start - note.shift,
             note.window,
@@ -38,23 +38,27 @@ class StreamStory(Story):
             note.end > self.ends[j],
         )
 
-    def path(self, last: int, length: Fraction) -> WindowPath:
-        """From the end of a job backwards to a release, `length` ns in all."""
+    def path(self, last: int, length: Fraction, first: int = 0) -> WindowPath:
+        """From the end of a job in round `first` of the program or later backwards to a release,
+        `length` ns in all."""
         names: list[str] = []
         terms: list[Term] = []
         whole = False
-        seen: set[int] = set()
+        seen: set[tuple[int, int]] = set()
         cause: JobWait | None = JobWait(last, 0, 0)
-        while cause is not None and cause.job not in seen:
+        while cause is not None and (cause.job, first) not in seen:
             here = cause.job
-            seen.add(here)
+            seen.add((here, first))
             names.append(self.name(here))
-            note = self.worst[here]
+            since, note = self.solution.last_way(here, first)
             if not whole:
                 whole = note.end > self.ends[here]
                 began = self.wakeup(note.first)
                 terms[:0] = self._shares(here) if whole else (*began, *self._terms(here, note))
-            cause = self.cause(note.first, note.start)
+            first = max(0, since - note.rounds)
+            cause = self.cause(note.first, note.start, first)
+            if cause is not None:
+                first = max(0, first - cause.lag)
         return WindowPath(tuple(reversed(names)), filled(terms, length, names[-1]))
 
     def _shares(self, j: int) -> Iterator[Term]:
@@ -96,7 +100,7 @@ class StreamStory(Story):
         direct = bool(inside) and all(net.jobs[o].arrives is None for o in rest[:-1])
         alone = all(o == j or net.jobs[o].arrives is None for o in lane.jobs)
         longest = 0
-        for note in self.notes[j]:
+        for note in self.ways[j]:
             if direct and (note.rounds or net.jobs[note.first].place <= max(inside)):
                 time = self.solution.stretch(rest, self.rivals[job.worker]).window
             elif note.first == j and job.arrives is not None and (alone or not note.rounds):

@@ -57,12 +57,11 @@ class JobWait:
             return end
         return min(start - (self.spared - 1) * whole, end)
 
-    def latest(self, end: int, whole: int, jitter: int, begin: int) -> int:
-        """When it is over, if the job ends no later than `end` in its round, and the program begins
-        at `begin`, seen from the first round of the one that waits.
+    def latest(self, end: int, whole: int, jitter: int) -> int:
+        """When it is over, in rounds in which there is something to wait for, if the job ends no
+        later than `end` in its round.
         """
-        end -= self.lag * whole - jitter if self.lag else 0
-        return max(begin, end) if self.spared else end
+        return end - (self.lag * whole - jitter if self.lag else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +179,23 @@ class Drag:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfolded:
-    """`unit` units of time make 1 ns. `fifo`, `on` (the lanes) and `drags` are by processor.
+class PathEnd:
+    """A job that a path ends with. Its newest data are released at `released` at the earliest, from
+    the start of its round.
 
-    `paths` are by group: of each path the jobs that it ends with, and the earliest that their data
-    can have been released, from the start of the job's round.
+    In rounds of the program before `first` it works on initial tokens, which have no release; 0
+    where it does so in no round.
+    """
+
+    job: int
+    released: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """`unit` units of time make 1 ns. `fifo`, `on` (the lanes) and `drags` are by processor, and
+    the ends of each path by group.
     """
 
     system: TimedSystem
@@ -195,7 +206,7 @@ class Unfolded:
     fifo: tuple[bool, ...]
     on: tuple[tuple[int, ...], ...]
     drags: tuple[tuple[Drag, ...], ...]
-    paths: tuple[tuple[tuple[tuple[int, int], ...], ...], ...]
+    paths: tuple[tuple[tuple[PathEnd, ...], ...], ...]
 
 
 @dataclass(slots=True)
@@ -327,7 +338,7 @@ class _Unfolding:
 
     def _paths(
         self, jobs: Sequence[Job], clusters: Sequence[Cluster]
-    ) -> tuple[tuple[tuple[tuple[int, int], ...], ...], ...]:
+    ) -> tuple[tuple[tuple[PathEnd, ...], ...], ...]:
         """Where times count from a release that may be late, those of iterations before may be so
         much longer ago.
         """
@@ -336,17 +347,23 @@ class _Unfolding:
         for j, job in enumerate(jobs):
             of_task.setdefault((job.group, job.task), []).append(j)
 
-        def released(g: int, path: TimedPath, job: Job) -> int:
+        def path_end(g: int, path: TimedPath, j: int) -> PathEnd:
+            job = jobs[j]
             behind = path.newest[job.firing]
             firings = self.groups[g].tasks[self.tasks[g][path.source]].firings
-            return job.base + behind * self.period[g] // firings - (late[g] if behind < 0 else 0)
+            released = job.base + behind * self.period[g] // firings
+            if behind >= 0:
+                return PathEnd(j, released, 0)
+            newest = job.base // self.period[g] * firings + behind
+            per_round = self.round[g] // self.period[g] * firings
+            return PathEnd(j, released - late[g], max(0, -(newest // per_round)))
 
         by_group = []
         for g, group in enumerate(self.groups):
             paths = []
             for path in group.paths:
                 last = of_task[g, self.tasks[g][path.sink]]
-                paths.append(tuple((j, released(g, path, jobs[j])) for j in last))
+                paths.append(tuple(path_end(g, path, j) for j in last))
             by_group.append(tuple(paths))
         return tuple(by_group)
 

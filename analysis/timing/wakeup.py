@@ -17,6 +17,7 @@ for each firing. Sub-tasks in between are at hand all at once.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from .system import Time, TimedGroup, TimedSystem, TimedTask
 
@@ -38,7 +39,7 @@ def longer(task: TimedTask, late: Time) -> TimedTask:
     """The task with firings that take longer by so much, in their last sub-task."""
     if not late:
         return task
-    curve = None if task.curve is None else task.curve.longer(late)
+    curve = None if task.curve is None else task.curve.longer(ceil(late))
     return replace(
         task,
         wcet=(*task.wcet[:-1], task.wcet[-1] + late),

@@ -24,11 +24,10 @@ class WindowStory(Story):
         super().__init__(solution, number)
         self.solution = solution
         self.jitter = self.cluster.jitter
-        self.notes = solution.explained(number)
 
     def window(self, j: int) -> LastWindow:
         """The window in which a job ends last."""
-        note = self.notes[j]
+        _, note = self.solution.last_way(j)
         start = note.start - rounds_apart(self.cluster, note.rounds)
         return LastWindow(
             start,
@@ -49,21 +48,24 @@ class WindowStory(Story):
         earliest = self.earliest(self.net.jobs[j])
         return 0 if earliest is None else self.ends[j] - earliest
 
-    def path(self, last: int, length: Fraction) -> WindowPath:
-        """From the end of a job backwards to a release, `length` ns in all."""
+    def path(self, last: int, length: Fraction, first: int = 0) -> WindowPath:
+        """From the end of a job in round `first` of the program or later backwards to a release,
+        `length` ns in all."""
         names: list[str] = []
         terms: list[Term] = []
-        seen: set[int] = set()
+        seen: set[tuple[int, int]] = set()
         cause: JobWait | None = JobWait(last, 0, 0)
-        first = last
-        while cause is not None and cause.job not in seen:
+        while cause is not None and (cause.job, first) not in seen:
             here = cause.job
-            seen.add(here)
-            note = self.notes[here]
+            seen.add((here, first))
+            since, note = self.solution.last_way(here, first)
             names.append(self.name(here))
             terms[:0] = (*self.wakeup(note.first), *self._window(here, note))
-            first, cause = note.first, self.cause(note.first, note.start)
-        return WindowPath(tuple(reversed(names)), filled(terms, length, self.name(first)))
+            first = max(0, since - note.rounds)
+            cause = self.cause(note.first, note.start, first)
+            if cause is not None:
+                first = max(0, first - cause.lag)
+        return WindowPath(tuple(reversed(names)), filled(terms, length, self.name(note.first)))
 
     def _window(self, j: int, note: WindowEnd) -> Iterator[Term]:
         """What the window of a note is made of."""

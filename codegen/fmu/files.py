@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -15,7 +14,7 @@ from ..c_text import comment, text
 from ..carried import carried
 from ..deploy import Deployed
 from ..emit import digest
-from ..in_c import STRICT_C, header
+from ..in_c import STRICT_C
 from ..kept import Object
 from ..main_text import words_of
 from ..names import literal
@@ -59,9 +58,7 @@ def files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFiles:
     units = {f"unit_{i}.c": source for i, source in enumerate(sorted(deployed.c_tasks), 1)}
     for name, source in units.items():
         beside = f"{source.rsplit('.', 1)[0]}.flow.h"
-        fixed[f"sources/{beside}"] = header(
-            Path(source).name, [c.task for c in deployed.c_tasks[source]], jinja
-        ).encode()
+        fixed[f"sources/{beside}"] = deployed.header(source, jinja)
         lines = jinja.get_template("fmu/unit.c.j2").render(header=beside, source=source)
         fixed[f"sources/{name}"] = lines.encode()
     sources = (*units, "model.c", f"{made.face}.c")

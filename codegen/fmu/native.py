@@ -17,7 +17,7 @@ from ...model.deployment import DeployedApp
 from ...model.types import DTYPES
 from ..c_text import parameter
 from ..deploy import Deployed
-from ..in_c import C_PARAMETERS, c_name, header, shell_word
+from ..in_c import C_PARAMETERS, c_name, shell_word
 from ..kept import Object
 from ..kinds.border import BorderCode
 from ..native.engines import engine_libraries
@@ -119,9 +119,8 @@ def native_unit_files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFi
         fixed[f"sources/{path}"] = content
     for path, content in deployed.files.items():
         fixed[f"sources/{path}" if path.startswith("c/") else f"resources/{path}"] = content
-    for source, tasks in deployed.c_tasks.items():
-        text = header(Path(source).name, [c.task for c in tasks], jinja)
-        fixed[f"sources/{source.rsplit('.', 1)[0]}.flow.h"] = text.encode()
+    for source in deployed.c_tasks:
+        fixed[f"sources/{source.rsplit('.', 1)[0]}.flow.h"] = deployed.header(source, jinja)
     for path, content in engine_libraries(engines_in(deployed.deployment)).items():
         fixed[f"resources/{path}"] = content
     made = replace(made, has_resources=any(path.startswith("resources/") for path in fixed))
@@ -136,8 +135,10 @@ def native_unit_files(made: FmuUnit, deployed: Deployed, machine: str) -> UnitFi
 def _of_unit(made: FmuUnit) -> Iterator[Object]:
     """The objects of what a simulator calls."""
     for stem in (made.face, "model"):
-        call = f"${{CC:-cc}} {' '.join(FLAGS)} $CFLAGS -c -o {stem}.o {stem}.c"
-        yield Object(f"{stem}.o", (f"{stem}.c", "model.h", "native/unit.h"), (call,))
+        call = f"${{CC:-cc}} {' '.join(FLAGS)} $CFLAGS"
+        compiled = f"{call} -c -o {stem}.o {stem}.c"
+        own = (f"{stem}.c", "model.h", "native/unit.h")
+        yield Object(f"{stem}.o", f"{call} -E {stem}.c", (compiled,), own)
 
 
 def _script(jinja: Environment, objects: Sequence[Object], library: str) -> bytes:

@@ -91,7 +91,7 @@ def _compile_native(
     inside = [path.removeprefix("sources/") for path in made.plan if path.startswith("sources/")]
     try:
         compile_tasks(sources, c_tasks, inside)
-        run_build_script(sources, list(c_tasks), made.objects, inside)
+        run_build_script(sources, list(c_tasks), made.objects)
     except CannotWrite as error:
         raise Errors(error.diagnostics) from error
 

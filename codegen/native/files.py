@@ -17,7 +17,7 @@ from .. import c_text
 from ..carried import LICENSE
 from ..deploy import Deployed
 from ..emit import readme
-from ..in_c import compile_command, is_cpp, shell_word
+from ..in_c import compile_command, is_cpp, preprocess, shell_word
 from ..kept import Object
 from ..printing import printing
 from ..sources import Plan
@@ -37,6 +37,7 @@ Face = Literal["library", "unit"]
 #: The executable that build.sh makes, and the one of its recorder, for the harness.
 PROGRAM = "main"
 RUNTIME = Path(TEMPLATES).resolve().parent / "native" / "runtime"
+_EXPORTS = "native/exports.map"
 _PROGRAM_O, _MAIN_O = "native/program.o", "main.o"
 _STANDARD, LINKED = "-std=gnu++17", "-lm -ldl -lpthread"
 _OF_MAIN, _OF_RUNTIME = "-O2 -Wall", "-O1 -Wall"
@@ -58,6 +59,7 @@ def native_files(deployed: Deployed) -> Plan:
     library = library_of(deployed.deployment)
     if library is not None:
         plan[library.header] = header(jinja, deployed.deployment, library)
+        plan[_EXPORTS] = library.exports
     plan |= compiled_kernels(deployed.deployment, deployed.files)
     plan |= runtime_files(deployed.deployment, None if library is None else "library")
     # what runs networks on a GPU has more files than that, and CUDA's libraries
@@ -68,7 +70,8 @@ def native_files(deployed: Deployed) -> Plan:
     link = f'{compiler} -o {PROGRAM} "$@" {others} {LINKED}'
     shared = ""
     if library is not None:
-        shared = f"{compiler} -shared -Wl,-Bsymbolic -o {library.file} main.o {others} {LINKED}"
+        alone = f"-Wl,-Bsymbolic -Wl,--version-script={_EXPORTS}"
+        shared = f"{compiler} -shared {alone} -o {library.file} main.o {others} {LINKED}"
     plan["README.md"] = readme(deployed, native=True)
     said = [
         {"word": shell_word(o.path), "commands": o.commands, "aside": o.path == _PROGRAM_O}
@@ -134,18 +137,19 @@ def objects_of(deployed: Deployed, face: Face = "library") -> tuple[Object, ...]
     )
 
 
-def _in_cpp(path: str, flags: str, shared: bool, *made_of: str) -> Object:
+def _in_cpp(path: str, flags: str, shared: bool, *own: str) -> Object:
     source = path.replace(".o", ".cpp")
     flags = f"{flags} {_IN_LIBRARY}" if shared else flags
-    call = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS -c -o {path} {source}"
-    return Object(path, made_of, (call,))
+    call = f"${{CXX:-g++}} {_STANDARD} {flags} $CFLAGS $CXXFLAGS"
+    return Object(path, f"{call} -E {source}", (f"{call} -c -o {path} {source}",), own)
 
 
 def _of_tasks(source: str, symbols: Symbols, shared: bool) -> Object:
     """The object of a source, in which other files see its tasks alone."""
     path = source.rsplit(".", 1)[0] + ".o"
     word = shell_word(path)
-    commands = [_compile(source, path, shared)]
+    call = _compile(source, path, shared)
+    commands = [call]
     if is_cpp(source):
         whole = shell_word(path + ".whole")
         commands.append(f"${{LD:-ld}} -r --force-group-allocation -o {whole} {word}")
@@ -156,7 +160,7 @@ def _of_tasks(source: str, symbols: Symbols, shared: bool) -> Object:
     for options in (renamed, visible):
         lines = ["${OBJCOPY:-objcopy}", *(f"    {option}" for option in options), f"    {word}"]
         commands += [f"{line} \\" for line in lines[:-1]] + lines[-1:]
-    return Object(path, ("c",), tuple(commands))
+    return Object(path, preprocess(call, path), tuple(commands))
 
 
 def linked_by(deployed: Deployed) -> tuple[str, ...]:

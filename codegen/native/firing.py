@@ -79,6 +79,8 @@ class FiringText:
     def _begins_frame(self) -> Iterator[str]:
         """With all tokens and all room there, before it fires."""
         task = self._task
+        if task.name in self._scope.gates:
+            yield from _unless(f"gate.wait(w, k, {'true' if task.firings == 1 else 'i == 0'})")
         if task.name in self._scope.shares:
             yield from _unless(f"w.admit({self._app}, k)")
         if task.live:
@@ -99,7 +101,7 @@ class FiringText:
             yield "    return false;"
             return
         array = self._scope.name(read.of.task, read.of)
-        yield f"{declared} = {array}{_plus(self._seen_from(read, name), read.tokens.size)};"
+        yield f"{declared} = {array}{_in(read.of, self._seen_from(read, name), read.tokens.size)};"
 
     def _seen_from(self, read: Read, name: str) -> list[tuple[int, str]]:
         """Where in an array the tokens begin that a firing sees."""
@@ -121,7 +123,7 @@ class FiringText:
                 yield "    return false;"
             else:
                 index = self._index(written.tokens, name, place.kept, False)
-                yield f"{kind} *const {own} = {at}{_plus(index, written.tokens.size)};"
+                yield f"{kind} *const {own} = {at}{_in(place, index, written.tokens.size)};"
 
     def _pointers(self, written: Written, name: str) -> Iterator[tuple[Array | Ring, str]]:
         """The places of an output with their pointers: the first one is written, others get a
@@ -181,7 +183,7 @@ class FiringText:
                 yield f"!{at}.any_missing({name}, {see})"
                 continue
             place = self._seen_from(read, name)
-            yield f"!flow::any_missing({at}_missing{_plus(place, 1)}, {see})"
+            yield f"!flow::any_missing({at}_missing{_in(of, place, 1)}, {see})"
 
     def _call(self) -> str:
         task, code = self._task, self._task.code
@@ -205,7 +207,7 @@ class FiringText:
                 return self._kernels()
         assert isinstance(code, CCode)
         if task.keep is not None:
-            return "code.take(task)"
+            return "code.take(task, firing)"
         return self._scope.call_in_c(code, self._names, "code")
 
     def _kernels(self) -> str:
@@ -295,7 +297,7 @@ class FiringText:
                 yield f"{at}.wrote({'k, ' if place.shared else ''}{rate});"
             elif self._lossy:
                 index = self._index(written.tokens, name, place.kept, False)
-                yield f"memset({at}_missing{_plus(index, 1)}, !there, {rate});"
+                yield f"memset({at}_missing{_in(place, index, 1)}, !there, {rate});"
 
     # -- numbers of tokens -------------------------------------------------------------------------
     def _rate(self, port: DeployedPort, name: str) -> str:
@@ -359,6 +361,16 @@ def _zeroed(task: DeployedTask) -> bool:
     tokens."""
     zeroed = not isinstance(task.code, NETWORKS | LinkCode | BorderCode | CudaCode)
     return zeroed and task.keep is None
+
+
+def _in(array: Array, place: list[tuple[int, str]], size: int) -> str:
+    """What is added to the address of an array, in elements, for the tokens at a place."""
+    if not array.turn:
+        return _plus(place, size)
+    if all(count % array.turn == 0 for count, _ in place):
+        return ""
+    slot = f"({_plus(place, 1).removeprefix(' + ')}) % {array.turn}"
+    return f" + {slot}" if size == 1 else f" + {size} * ({slot})"
 
 
 def _plus(place: list[tuple[int, str]], size: int) -> str:

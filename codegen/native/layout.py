@@ -8,7 +8,8 @@ iterations r * m + j - s, j < m. An array has the tokens that its writer makes i
 those that stay from the rounds before: what firing i of iteration j of a round makes is at
 `kept + j * T + before[i]`, with T tokens in an iteration. A reader with stage t finds what it takes
 at `kept + (j + s - t) * T + before[i] - delay`, in every round alike. At the end of a round the
-last `kept` tokens are moved to the front.
+last `kept` tokens are moved to the front. Where none stays, and a firing sees what a firing has
+made, tokens lie in as many slots, in turn, as are full at once.
 
 Where apps begin anew with states, the last `held` tokens have to be there when an app has stopped,
 which is so after its last round.
@@ -17,9 +18,9 @@ which is so after its last round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import prod
+from math import lcm, prod
 
 from ...model.deployment import (
     DeployedApp,
@@ -29,6 +30,8 @@ from ...model.deployment import (
     DeployedWorker,
     Deployment,
 )
+from ..kinds.cuda import CudaCode
+from ..kinds.onnx_cuda import OnnxCudaCode
 from .cycles import held_by_cycles
 
 Values = tuple[int | float, ...]
@@ -71,7 +74,7 @@ class Array:
 
     `delay` initial tokens have these `values`, the first of them first; `zeroth` is where token 0
     lies in round 0, from which it moves by a round's tokens each time. The last `held` ones go on
-    where the app begins anew.
+    where the app begins anew. With `turn`, tokens lie in so many slots in turn.
     """
 
     writer: Tokens
@@ -82,6 +85,12 @@ class Array:
     delay: int = 0
     values: Values = ()
     held: int = 0
+    turn: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Those for which it has memory."""
+        return self.turn or self.kept + self.in_round
 
     @property
     def rounds_with_initial_tokens(self) -> int:
@@ -166,17 +175,18 @@ def layout(deployment: Deployment, *, in_states: bool = False) -> Layout:
     reads: dict[str, tuple[Read, ...]] = {}
     writes: dict[str, tuple[Written, ...]] = {}
     most: dict[str, int] = {}
+    for number, worker in enumerate(deployment.processors):
+        most |= _filled(deployment, number, worker, places)
     for app in deployment.apps:
         found: dict[tuple[str, str], Read] = {}
         in_cycles = held_by_cycles(app)
         for task in app.tasks:
             writes[task.name] = tuple(
-                _written(app, task, port, places, in_cycles, found, behind) for port in task.outputs
+                _written(app, task, port, places, in_cycles, found, behind, most)
+                for port in task.outputs
             )
         for task in app.tasks:
             reads[task.name] = tuple(found[task.name, port.name] for port in task.inputs)
-    for number, worker in enumerate(deployment.processors):
-        most |= _filled(deployment, number, worker, places)
     return Layout(places, reads, writes, most)
 
 
@@ -220,9 +230,11 @@ def _written(
     in_cycles: Mapping[str, int],
     found: dict[tuple[str, str], Read],
     behind: Mapping[str, int],
+    filled: Mapping[str, int],
 ) -> Written:
     """Where an output goes; adds what its readers find to `found`. `in_cycles`: the tokens at most
-    of channels in cycles; `behind`: see `_array`."""
+    of channels in cycles; `behind`: see `_array`; `filled`: the tokens at most of channels inside
+    of workers."""
     tokens, here = tokens_of(task, port), places[task.name]
     ends = {t.name: t for t in app.tasks}
     near: list[tuple[DeployedChannel, Tokens]] = []
@@ -241,12 +253,19 @@ def _written(
             most = channel.capacity
             if replicas == (1, 1):
                 most = min(most, in_cycles.get(channel.name, most))
-            ring = _ring(channel, most, tokens, taken, reader.code.batch, replicas)
+            # what firings make at once is in one piece
+            piece = sum(port.rates)
+            if replicas != (1, 1) or task.code.batch > 1:
+                piece = tokens.in_iteration
+            ring = _ring(channel, most, tokens, taken, reader.code.batch, replicas, piece)
             found[reader.name, of.name] = Read(taken, ring)
             made.append(ring)
     arrays = []
     for group in _alike(near):
         array = _array(task, tokens, group, places, behind.get(task.name))
+        if task.name not in behind:
+            readers = [ends[channel.destination] for channel, _ in group]
+            array = replace(array, turn=_turn(array, group, [task, *readers], filled))
         arrays.append(array)
         for channel, taken in group:
             there = places[channel.destination]
@@ -268,13 +287,14 @@ def _ring(
     taken: Tokens,
     group: int,
     replicas: tuple[int, int],
+    piece: int,
 ) -> Ring:
     """Slots for the tokens of a channel, `most` of them, and those that a window keeps, in whole
-    iterations of the writer. The reader takes the tokens of a `group` of firings at once. Of
+    pieces of the writer. The reader takes the tokens of a `group` of firings at once. Of
     several readers, others may have taken theirs before one has taken its own."""
     kept, seen = _kept_by(taken.port), taken.most * group
     needed = most + kept + (replicas[1] - 1) * made.in_iteration
-    slots = -(-max(needed, seen) // made.in_iteration) * made.in_iteration
+    slots = -(-max(needed, seen) // piece) * piece
     return Ring(made, channel, slots, seen, kept, *replicas)
 
 
@@ -340,6 +360,28 @@ def _array(
         () if delayed is None else delayed.values,
         held,
     )
+
+
+def _turn(
+    array: Array,
+    group: list[tuple[DeployedChannel, Tokens]],
+    tasks: list[DeployedTask],
+    filled: Mapping[str, int],
+) -> int:
+    """In how many slots the tokens of an array may lie in turn; 0 if all lie side by side.
+
+    Each round begins at the first slot, so nothing may stay from the round before. Firings in
+    batches and on GPUs, which go on while the next ones are written, have tokens of their own.
+    """
+    ports = [array.writer.port, *(taken.port for _, taken in group)]
+    alike = all(len(port.rates) == 1 for port in ports)
+    if array.kept or array.held or any(channel.delay for channel, _ in group) or not alike:
+        return 0
+    if any(task.code.batch > 1 or isinstance(task.code, CudaCode | OnnxCudaCode) for task in tasks):
+        return 0
+    piece = lcm(*(port.rates[0] for port in ports))
+    slots = -(-max(filled[channel.name] for channel, _ in group) // piece) * piece
+    return slots if slots < array.in_round else 0
 
 
 def _filled(

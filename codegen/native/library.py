@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from ...model.deployment import DeployedTask, Deployment
 from ...model.types import DTYPES
+from ..in_c import C_KEYWORDS, CPP_KEYWORDS
 from ..kinds.border import BorderCode
 from ..names import identifiers
-from .symbols import CPP_WORDS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+#: Words that are no identifiers in C++.
+CPP_WORDS = frozenset({*C_KEYWORDS, *CPP_KEYWORDS})
 #: What all libraries have, which no open end is called.
 _FUNCTIONS = ("create", "end", "close", "error")
 
@@ -48,6 +50,19 @@ class Library:
         return self.id.upper()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its functions."""
+        names = (*_FUNCTIONS, *(function.name for function in self.functions))
+        return tuple(f"{self.id}_{name}" for name in names)
+
+    @property
+    def exports(self) -> bytes:
+        """What the linker is told of names that others see: those functions, and what a copy of the
+        library is called by."""
+        lines = [f"{name};" for name in (*self.names, "flow_face")]
+        return f"{{ global: {' '.join(lines)} local: *; }};\n".encode()
+
+    @property
     def header(self) -> str:
         """The path of the header in a build."""
         return f"{self.id}.h"
@@ -69,7 +84,7 @@ def library_of(deployment: Deployment) -> Library | None:
         app, _, name = task.name.partition(".")
         wanted[task.name] = f"{_verb(task)} {app} {name}" if several else f"{_verb(task)} {name}"
     names = identifiers(wanted.values(), _FUNCTIONS)
-    own = identifiers([deployment.name], {*CPP_WORDS, "flow", "main"})[deployment.name]
+    own = identifiers([deployment.name], {*CPP_WORDS, "flow", "main", "task"})[deployment.name]
     return Library(own, tuple(_function(task, names[wanted[task.name]]) for task in ends))
 
 

@@ -21,7 +21,7 @@ from ...model.deployment import (
 )
 from ...model.types import DTYPES
 from .. import c_text
-from ..frames import enders
+from ..frames import enders, is_latest
 from ..in_c import C_PARAMETERS
 from ..kinds.border import BorderCode
 from ..kinds.c import CCode
@@ -47,9 +47,9 @@ from .layout import (
     layout,
     tokens_of,
 )
-from .library import library_of
+from .library import CPP_WORDS, library_of
 from .scope import NETWORKS, Scope, bytes_of, c_type
-from .symbols import CPP_WORDS, symbols_of
+from .symbols import symbols_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -274,6 +274,7 @@ class MainText:
             "tasks": [self._task(app, task) for task in app.tasks],
             "tensors": [line for task in app.tasks for line in self._tensors(task)],
             "pinned": list(self._pinned(app)),
+            "gates": list(self._gates(app)),
             "paths": paths,
             "enders": len(enders(app)),
         }
@@ -303,6 +304,25 @@ class MainText:
             "places": places,
         }
 
+    def _gates(self, app: DeployedApp) -> Iterator[dict[str, str]]:
+        """What lets sources that drop fire when their tokens are wanted."""
+        for task in app.tasks:
+            gate = self._scope.gates.get(task.name)
+            if gate is None:
+                continue
+            places = [
+                place for written in self._layout.writes[task.name] for place in written.places
+            ]
+            inside = any(isinstance(place, Array) for place in places)
+            rings = [] if inside else [f"&{self._scope.members[id(place)]}" for place in places]
+            readers = [c.destination for c in app.channels if c.source == task.name]
+            names = f"{{{c_text.text(', '.join(readers))}, {c_text.text(task.name)}}}"
+            own = "nullptr" if is_latest(task) else "&code"
+            beside = [f"{{{self._scope.tasks[t.name]}::code, {t.firings}}}" for t in gate.beside]
+            given = [own, str(gate.under_way or 0), names]
+            given += [f"{{{', '.join(rings)}}}", f"{{{', '.join(beside)}}}"]
+            yield {"id": self._scope.tasks[task.name], "arguments": f"task, {', '.join(given)}"}
+
     def outputs(self) -> Iterator[str]:
         """What can be recorded: no tokens that a task only passes on, or that may lie on a GPU."""
         for task in self._deployment.tasks:
@@ -321,6 +341,9 @@ class MainText:
         wcet = "-1" if task.wcet_ns is None else str(task.wcet_ns)
         words = [live, f"flow::OnError::{task.on_error.upper()}", str(replicas), wcet]
         plain = ["false", "flow::OnError::STOP", "1", "-1"]
+        if task.restart is not None:
+            words += map(str, task.restart)
+            plain += ["", ""]
         while words and words[-1] == plain[len(words) - 1]:
             words.pop()
         return "".join(f", {word}" for word in words)
@@ -380,7 +403,7 @@ class MainText:
         name = self._scope.name(task, place)
         if isinstance(place, Ring):
             return f"{name}.begin(), {place.tokens}"
-        return f"{name}, {place.kept + place.in_round}"
+        return f"{name}, {place.tokens}"
 
     def _tensor(
         self, task: str, which: tuple[str, str, str, int], tokens: Tokens, memory: str
@@ -523,7 +546,7 @@ class MainText:
     def _memory_of(self, array: Array) -> str:
         """The elements of an array."""
         tokens, name = array.writer, self._scope.members[id(array)]
-        whole = (array.kept + array.in_round) * tokens.size
+        whole = array.tokens * tokens.size
         kept = f"  // {array.kept} tokens stay, {array.in_round} in a round" if array.kept else ""
         return f"alignas(64) {c_type(tokens.port.dtype)} {name}[{whole}];{kept}"
 
@@ -537,7 +560,7 @@ class MainText:
         lines, holes = [self._memory_of(array)], "nullptr"
         if task.name in self._scope.lossy:
             holes = f"{name}_missing"
-            lines.append(f"uint8_t {holes}[{array.kept + array.in_round}];")
+            lines.append(f"uint8_t {holes}[{array.tokens}];")
         initial = self._initial(array, array.delay, array.values)
         delay = f", {array.delay}, {name}_initial" if initial else ""
         app = self._scope.app(task)
@@ -551,7 +574,7 @@ class MainText:
         tokens, name = array.writer, self._scope.members[id(array)]
         kind, fields = c_type(tokens.port.dtype), self._fields(array)
         if id(array) in self._scope.on_gpu:
-            whole = (array.kept + array.in_round) * tokens.size
+            whole = array.tokens * tokens.size
             lines = [f"flow::GpuArray<{kind}> {name}({whole}, {fields});"]
         else:
             lines = [self._memory_of(array)]
@@ -561,7 +584,7 @@ class MainText:
             lines += self._initial(array, array.delay, array.values)
         if task.name in self._scope.lossy:
             holes = f"{name}_missing"
-            lines.append(f"uint8_t {holes}[{array.kept + array.in_round}];")
+            lines.append(f"uint8_t {holes}[{array.tokens}];")
             if array.kept:
                 fields = f"{holes}, 1, {array.kept}, {array.in_round}"
                 lines.append(f"const flow::Array<uint8_t> {holes}_round{{{fields}}};")

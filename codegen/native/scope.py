@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...model.deployment import DeployedApp, DeployedTask, Deployment
 from ...model.types import DTYPES
+from ..frames import gates
 from ..kinds.c import CCode
 from ..kinds.cuda import CudaCode
 from ..kinds.link import LinkCode
@@ -20,7 +21,8 @@ from ..marks import Marks
 from ..names import identifiers
 from .choice import ChoiceCode
 from .layout import Array, Layout, Ring, Tokens, tokens_of
-from .symbols import CPP_WORDS, Symbols
+from .library import CPP_WORDS
+from .symbols import Symbols
 
 #: Names that mean something in main.cpp, which no app or task has there.
 _OWN = frozenset(
@@ -30,6 +32,7 @@ _OWN = frozenset(
 _OF_TASK = frozenset(
     {
         *("Given", "given", "inner", "code", "made", "token", "task", "fires", "firing", "there"),
+        "gate",
         *_OWN,
     }
 )
@@ -72,6 +75,11 @@ class Scope:
         self.lossy = lossy(deployment)
         self.on_gpu = on_gpu(deployment, places)
         self.shares = _with_shares(deployment)
+        self.gates = {
+            gate.task.name: gate
+            for app in deployment.apps
+            for gate in gates(app, deployment.processors)
+        }
 
     def _member_names(self) -> dict[int, str]:
         names: dict[int, str] = {}

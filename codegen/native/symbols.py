@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...model.deployment import Deployment
-from ..in_c import C_KEYWORDS, CPP_KEYWORDS
 from ..kinds.c import CCode
 from ..names import identifiers
+from .library import library_of
 
-#: Words that are no identifiers in C++.
-CPP_WORDS = frozenset({*C_KEYWORDS, *CPP_KEYWORDS})
 #: What a source may have beside the function of a task.
 BESIDE = ("", "_init", "_exit", "_error")
 
@@ -50,16 +48,18 @@ class Symbols:
 
 
 def symbols_of(deployment: Deployment) -> Symbols:
-    """The names of all functions of a deployment."""
+    """The names of all functions of a deployment: none is one of the C library or of the
+    program's own library."""
     wanted: dict[str, tuple[str, str]] = {}
     for task in deployment.tasks:
         if isinstance(task.code, CCode):
             stem = task.code.source.rsplit(".", 1)[0].removeprefix("c/")
             wanted[f"{stem} {task.code.source} {task.code.name}"] = task.code.source, task.code.name
     names: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
+    library = library_of(deployment)
+    taken = set() if library is None else set(library.names)
     for text, key in wanted.items():
-        plain = f"{text.partition(' ')[0]}_{key[1]}"
+        plain = f"task_{text.partition(' ')[0]}_{key[1]}"
         made = identifiers([plain], taken)[plain]
         taken |= {made + beside for beside in BESIDE}
         names[key] = made

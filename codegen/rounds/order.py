@@ -21,7 +21,7 @@ from ...model.deployment import (
     Entry,
 )
 from ..app_function import FunctionLayout, layouts_of
-from ..frames import enders, fed_by, opens, starts_frame
+from ..frames import enders, fed_by, opens, samples, starts_frame
 from ..kinds import code_of
 
 
@@ -31,7 +31,7 @@ class Task:
 
     It fires `firings` times in an iteration. `opens`: it can be the first to fire in a frame;
     `hesitates`: it must not take initial tokens too early; `keeps_releases`: those of its firings
-    are asked for; `measured`: paths end with it.
+    are asked for; `measured`: paths end with it; `samples`: it chooses its token when it fires.
 
     `in_c`: its code is a C function. `passes_on`: it resamples, see `Code` of the runtime.
     `requests`: it takes so many in a batch. `apart`: its firings are not simply calls of the
@@ -52,6 +52,7 @@ class Task:
     ends_frame: bool = False
     keeps_releases: bool = False
     measured: bool = False
+    samples: bool = False
     in_c: bool = False
     passes_on: tuple[int, int | None] | None = None
     requests: int = 0
@@ -203,6 +204,7 @@ class _Described:
             ends_frame=task.name in enders(app),
             keeps_releases=task.name in self._asked,
             measured=any(path.sink == task.name for path in self._paths),
+            samples=samples(app, task),
             in_c=code.called_in_c and task.keep is None and not self._is_selected(task),
             passes_on=code.passes_on,
             requests=code.requests(task),

@@ -457,6 +457,12 @@ class _Function:
         for i, j, port in self._written_outside(firing):
             claim = self._of(f"claim{i}_{j}", number, f"{{}}.readers[{i}][{j}].claim")
             lines.append(f"{claim}({rate(port, firing.offset)}, worker)")
+        if task.samples and not self._alone:
+            gate = self._of("gate", number, "{}.gate")
+            lines += [
+                f"if {gate} is not None:",
+                f"{_IN}{gate}.enter({self._number(firing)}, worker)",
+            ]
         return lines
 
     def _written_outside(self, firing: Firing) -> Iterator[tuple[int, int, DeployedPort]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...codegen.in_c import header
-from ...dsl.syntax import ImplementationDecl, Specification, TaskDecl
+from ...dsl.syntax import Specification, TaskDecl
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors, listed
 from ..text.check import check
@@ -21,8 +21,9 @@ def headers_of(path: str | Path) -> dict[Path, str]:
     checked = check(path)
     if any(d.severity == "error" and d.code != "F302" for d in checked.diagnostics):
         raise Errors(checked.diagnostics)
+    system = checked.loaded.system
     sources: dict[str, list[Task]] = {}
-    for app in checked.loaded.system.apps:
+    for app in system.apps:
         for task in app.tasks:
             for code in task.implementations:
                 if code.language == "c":
@@ -33,6 +34,10 @@ def headers_of(path: str | Path) -> dict[Path, str]:
         help_text = f"use {names} in an app or a graph: prototypes may depend on parameters"
         message = "no app uses a task with C code"
         raise Errors([Diagnostic("F662", message, unused[0].name.span, help=help_text)])
+    for declared in system.in_c:
+        found = declared.task.implementation_on("cpu")
+        if found is not None and not declared.guessed:
+            sources.setdefault(found.path, []).append(declared.task)
     headers = {}
     for path, tasks in sources.items():
         source = Path(path)
@@ -44,7 +49,5 @@ def _in_c(specifications: Iterable[Specification]) -> Iterator[TaskDecl]:
     """The tasks of the files of a text that have code in C or C++."""
     for specification in specifications:
         for task in specification.declarations:
-            if isinstance(task, TaskDecl):
-                codes = [item for item in task.items if isinstance(item, ImplementationDecl)]
-                if any(code.language.text == "c" for code in codes):
-                    yield task
+            if isinstance(task, TaskDecl) and task.in_c:
+                yield task

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...interop.registry import Imported, Importer, Options, Request, importers
+from ...interop.unread import unread
 from ...model.diagnostic import Diagnostic, Errors, few_guesses
 from ...model.files import replace_file
 from ...profiling.identity import task_hashes
@@ -59,6 +60,12 @@ def import_(
     if not path.name:  # `.`, which has a name elsewhere
         path = path.resolve()
     importer = importer_of(path)
+    other = unread(path) if importer.takes_all else ""
+    if other:
+        tools = ", ".join(sorted({i.title for i in importers() if i.title}))
+        help_text = f"flowc imports files of {tools}; write others as a text (docs/language.md)"
+        message = f"`{path.name}` is {other}, which flowc does not import"
+        raise Errors([Diagnostic("F701", message, None, help=help_text)])
     stem = path.resolve().name if os.path.isdir(path) else path.stem.removesuffix(importer.ending)
     target = Path(output) if output is not None else Path(f"{stem}{importer.makes}")
     refuse(target, force)

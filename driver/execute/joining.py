@@ -28,6 +28,9 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
         for name, channel in report["channels"].items():
             most = max(channel["most"], channels.get(name, channel)["most"])
             channels[name] = {**channel, "most": most}
+    after_end = {
+        k: v for report in reports.values() for k, v in report.get("after_end", {}).items()
+    }
     return {
         "version": VERSION,
         "status": status,
@@ -39,6 +42,7 @@ def joined(reports: Mapping[str, Document], status: int, digest: str) -> Documen
         "channels": channels,
         "memory": _memory(reports),
         "dropped": _all(reports, "dropped"),
+        **({"after_end": after_end} if after_end else {}),
         **_unpaced(reports),
         **({"twin": True} if any("twin" in report for report in reports.values()) else {}),
         "parts": {name: _part(report) for name, report in reports.items()},

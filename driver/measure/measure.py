@@ -8,23 +8,24 @@ store it. `devices` measures times on GPUs and DLAs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from ...analysis.dataflow.order import TooLong
+from ...analysis.dataflow.static_order import grouped_runs
 from ...codegen.deploy import Deployed, deploy, sequential
 from ...dsl.modules import local_modules
 from ...machines.host import HERE, Host, has_accelerators, own_platform
 from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic, Errors, listed
-from ...model.files import scratch
-from ...model.profile import LayerTime, Profile, ProfileEntry
+from ...model.files import read_bytes, scratch
+from ...model.profile import LayerTime, Profile, ProfileEntry, SilentTask
 from ...model.system import System
 from ...networks.engines.openvino import ENGINE as OPENVINO
 from ...networks.onnx.cuts import read_chain
-from ...networks.onnx.interface import NetworkError
+from ...networks.onnx.interface import NetworkError, data_dependent
 from ...networks.quantization.quantize import QuantizationLoss
 from ...profiling import machine
 from ...profiling.identity import task_hashes
@@ -160,20 +161,57 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
         raise too_long(valid.system, error) from error
     seen = run_deployed(valid, deployed, seconds, strict=True)
     tasks = [t for t in valid.tasks.values() if t.resampling is None and t.transfer is None]
-    result = profile_of(
-        valid.platform.name, tasks, task_hashes(valid.system), seen, valid.host.identity
+    digests = task_hashes(valid.system)
+    runs: dict[str, tuple[int, ...]] = {}
+    for app in valid.system.apps:
+        runs |= grouped_runs(app, valid.repetition[app.name])
+    result = profile_of(valid.platform.name, tasks, digests, seen, valid.host.identity, runs)
+    run_on = runs_in(valid.system, valid.platform)
+    entries = (
+        replace(
+            e,
+            engine=run_on.get(e.subject, ("", ""))[0],
+            depends=_depending(valid.tasks[e.subject]),
+            estimated=not valid.at_hand,
+        )
+        for e in result.entries
     )
-    runs = runs_in(valid.system, valid.platform)
-    entries = (replace(e, engine=runs.get(e.subject, ("", ""))[0]) for e in result.entries)
-    result = replace(result, entries=tuple(entries))
-    if not valid.at_hand:
-        result = replace(result, entries=tuple(replace(e, estimated=True) for e in result.entries))
-    silent = [t.name for t in tasks if not seen.samples.get(t.name)]
+    silent = tuple(t for t in tasks if not seen.samples.get(t.name))
+    result = replace(
+        result,
+        entries=tuple(entries),
+        silent=tuple(SilentTask(t.name, digests[t.name]) for t in silent),
+    )
+    warnings = [_waiting(valid.tasks[name]) for name in seen.waits]
     if silent:
-        message = f"the stream ended before {listed(silent)} fired once"
-        help_text = "a source has to deliver at least one iteration"
-        raise Errors([Diagnostic("F606", message, valid.system.apps[0].span, help=help_text)])
-    return result, tuple(_waiting(valid.tasks[name]) for name in seen.waits)
+        warnings.append(_silent(valid, silent, seconds))
+    return result, tuple(warnings)
+
+
+def _depending(task: Task) -> str:
+    """An operator of a task's network whose work may depend on the values of its data."""
+    network = task.network
+    if network is None:
+        return ""
+    return data_dependent(network.model or read_bytes(Path(network.path)))
+
+
+def _silent(valid: Valid, tasks: Sequence[Task], seconds: float) -> Diagnostic:
+    """Tasks that nothing has reached."""
+    names = listed([t.name for t in tasks], 4)
+    message = (
+        f"no times of {names} are known: they did not fire while the application was measured"
+        f" ({seconds:g} s, or until its streams ended)"
+    )
+    longer = max(20, round(10 * seconds))
+    help_text = (
+        f"`flowc profile{valid.about} --seconds {longer}` measures for longer, a `wcet` states them"
+    )
+    waiting = [t for t in tasks if not t.inputs and not t.live]
+    if waiting:
+        name = waiting[0].definition
+        help_text = f"write `live` in task `{name}`, if its data come from outside; {help_text}"
+    return Diagnostic("F626", message, tasks[0].span, severity="warning", help=help_text)
 
 
 def _waiting(task: Task) -> Diagnostic:

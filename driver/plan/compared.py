@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from math import inf
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from ...networks.engines import Engine, engine_of
 from ...networks.engines.tolerance import ATOL, LEAST_DB, RTOL, least_db, least_db_of_engines
 from ...networks.onnx.interface import Border, NetworkError
 from ...networks.quantization.calibration import calibration
+from ...networks.quantization.tails import Part, parts
 from ...targets.inference import runs_in
 from ..text.check import Valid
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ...runtime.code import Code
 
 #: Changes when the same network would be judged differently.
-RULES = 2
+RULES = 3
 RANDOM, SOURCE = "of random numbers", "of its source"
 #: Inputs of firings.
 Samples = list[list["np.ndarray"]]
@@ -101,21 +102,38 @@ def engine_faults(valid: Valid) -> list[Diagnostic]:
 
 
 def _lossy(valid: Valid) -> Iterator[Diagnostic]:
-    """Errors for the networks that are in 8 bits further from 32 bits than their texts allow."""
+    """Errors for the networks that are in 8 bits further from 32 bits than their texts allow, and
+    warnings for those of which nobody can tell."""
     networks = {t.network.definition: t for t in valid.tasks.values() if t.network is not None}
     for definition, losses in valid.losses.items():
         task = networks.get(definition)
         network = None if task is None else task.network
-        if network is None or network.within_db is None or network.any_precision:
+        if task is None or network is None or network.any_precision:
             continue
-        worst = min((loss.decibels for loss in losses), default=inf)
-        if worst < network.within_db:
+        if not losses:
             message = (
-                f"`{definition}` in int8: {worst:.1f} dB on its calibration files, and"
-                f" {network.within_db:g} dB are asked for"
+                f"`{definition}` in int8 gives outputs of other sizes than in 32 bits: they cannot"
+                " be compared"
             )
-            help_text = "leave `precision` out, or ask for less behind `within`"
-            yield Diagnostic("F541", message, None if task is None else task.span, help=help_text)
+            help_text = "compare its answers on labelled data, or leave `precision` out"
+            yield Diagnostic("F541", message, task.span, severity="warning", help=help_text)
+            continue
+        least = LEAST_DB if network.within_db is None else network.within_db
+        worst = min(losses, key=lambda loss: loss.decibels)
+        if worst.decibels < least:
+            asked = "are asked for" if network.within_db is not None else "are the least"
+            message = (
+                f"`{definition}` in int8: {worst.decibels:.1f} dB at `{worst.name}` on its"
+                f" calibration files, and {least:g} dB {asked}"
+            )
+            help_text = (
+                "leave `precision` out, take `precision bf16`, or calibrate with more data of the"
+                " application"
+            )
+            if worst.decibels >= 1:
+                accepted = floor(worst.decibels)
+                help_text += f"; `int8 within {accepted} dB` accepts the loss"
+            yield Diagnostic("F541", message, task.span, help=help_text)
 
 
 def compared_on(task: Task, engine: Engine, valid: Valid, data: Samples | None = None) -> Compared:
@@ -190,11 +208,12 @@ def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
     if least is not None and source == RANDOM:
         least = min(least, LEAST_DB)  # the limit of the text is for data of the network
     noise, name = Noise(), f"{engine.title} {engine.version}"
+    joined = {} if least is None else _parts(network, samples)
     try:
         with opened(network, engine) as (reference, other):
             for number, sample in enumerate(samples):
                 wanted, made = reference.fire(sample, number), other.fire(sample, number)
-                noise.add(wanted, made)
+                noise.add(*(_apart(network, joined, values) for values in (wanted, made)))
                 for tensor, one, two in zip(network.outputs, wanted, made, strict=True):
                     reason = _difference(one, two, exact=least is None)
                     if reason:
@@ -211,10 +230,32 @@ def _compared(network: Network, engine: Engine, data: Samples | None) -> _Kept:
     return _Kept(figure, "F541", reason)
 
 
+def _parts(network: Network, samples: Samples) -> dict[str, list[Part]]:
+    """The parts of outputs that are judged by themselves, by tensor."""
+    whole = network.converted_from or network
+    if whole.model:
+        return {}
+    names = [t.name for t in whole.inputs]
+    given = [dict(zip(names, sample, strict=True)) for sample in samples]
+    with suppress(Exception):  # what ONNX Runtime raises has no common type: nothing is taken apart
+        return parts(Path(whole.path), given)
+    return {}
+
+
+def _apart(
+    network: Network, joined: Mapping[str, list[Part]], values: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """The outputs of a network, in parts where these are judged by themselves."""
+    found: list[np.ndarray] = []
+    for tensor, value in zip(network.outputs, values, strict=True):
+        found += [part.of(value) for part in joined.get(tensor.name, ())] or [value]
+    return found
+
+
 @contextmanager
-def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
+def opened(network: Network, engine: Engine, batch: int = 1) -> Iterator[tuple[Code, Code]]:
     """The network as programs run it, on ONNX Runtime and on another engine; in 32 bits there, if
-    the text leaves the precision open. Raises TaskError."""
+    the text leaves the precision open. A run computes so many firings. Raises TaskError."""
     from ... import runtime
     from ...runtime.tokens import Port
 
@@ -226,9 +267,13 @@ def opened(network: Network, engine: Engine) -> Iterator[tuple[Code, Code]]:
     with scratch(None, "flowc-engine-") as home:
         whole = network.converted_from if network.any_precision else None
         its_file, file = _placed((whole or network, network), home)
-        reference = runtime.Network(its_file, *names)
-        precision = {"precision": "bf16"} if network.precision == "bf16" else {}
-        other = getattr(runtime, engine.word)(file, *names, **precision)
+        reference = runtime.Network(its_file, *names, batch=batch)
+        options: dict[str, object] = {}
+        if network.precision == "bf16":
+            options["precision"] = "bf16"
+        if batch > 1:
+            options["batch"] = batch
+        other = getattr(runtime, engine.word)(file, *names, **options)
         try:
             for code in (reference, other):
                 code.open(str(home), *ports)

@@ -294,14 +294,18 @@ def sources_of(valid: Valid, times: Times) -> dict[str, str]:
     return sources
 
 
+def without_times(valid: Valid, times: Times) -> list[str]:
+    """The tasks without known times."""
+    return [name for name, source in sources_of(valid, times).items() if source == "unknown"]
+
+
 def untimed(valid: Valid, times: Times) -> tuple[Diagnostic, ...]:
     """A warning that names the tasks without known times."""
-    sources = sources_of(valid, times)
-    unknown = [name for name, source in sources.items() if source == "unknown"]
+    unknown = without_times(valid, times)
     if not unknown:
         return ()
     alike = "they are assumed to take the mean of the others"
-    if len(unknown) == len(sources):
+    if len(unknown) == len(sources_of(valid, times)):
         alike = "all tasks are assumed to take the same time"
     message = f"no times of {listed(unknown)} are known: {alike}"
     help_text = "give a `wcet`, or measure with `flowc profile` and keep the profile with the text"

@@ -3,7 +3,7 @@ cut."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -13,6 +13,7 @@ from ...analysis.dataflow.buffers import Buffers, least_capacities
 from ...analysis.dataflow.check import check as check_app
 from ...analysis.dataflow.graph import graph_of
 from ...analysis.dataflow.repetition import repetition
+from ...analysis.minakova import POPULATION
 from ...dsl.load import Loaded
 from ...machines.host import HERE, own_platform
 from ...model.application import Application
@@ -157,14 +158,31 @@ def network_bands(path: str | Path) -> BandComparison:
         raise raised(fault) from fault
 
 
-def network_by_thesis(path: str | Path, seconds: float | None = None) -> Reduction:
-    """The same by the rules of Minakova's thesis, with that many seconds for its genetic search, if
-    any. Raises Errors."""
-    if seconds is not None:
-        require("deap", "search", "Algorithm 9 of Minakova's thesis")
-    end = None if seconds is None else monotonic() + seconds
+@dataclass(frozen=True, slots=True)
+class GeneticSearch:
+    """How long Algorithm 9 of Minakova's thesis looks for layers that go by parts: for `seconds`,
+    or, however long they take, for so many `looks`; each generation has a `population`."""
+
+    seconds: float
+    looks: int | None = None
+    population: int = POPULATION
+
+
+def network_by_thesis(path: str | Path, genetic: GeneticSearch | None = None) -> Reduction:
+    """The same by the rules of Minakova's thesis, with its genetic search, if that is asked for.
+    Raises Errors."""
+    if genetic is None:
+        return _by_rules(path, None, POPULATION)
+    require("deap", "search", "Algorithm 9 of Minakova's thesis")
+    end, most = monotonic() + genetic.seconds, genetic.looks
+    if most is not None:
+        return _by_rules(path, lambda looks: looks >= most, genetic.population)
+    return _by_rules(path, lambda _: monotonic() > end, genetic.population)
+
+
+def _by_rules(path: str | Path, enough: Callable[[int], bool] | None, population: int) -> Reduction:
     try:
-        return reduction(layers_of(path), None if end is None else lambda: monotonic() > end)
+        return reduction(layers_of(path), enough, population=population)
     except NetworkError as fault:
         raise raised(fault) from fault
 

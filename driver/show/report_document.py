@@ -288,6 +288,9 @@ class DocumentRows:
     def _task(self, app: Application, task: Task, mean: float | None, source: str) -> TaskRow:
         """The prediction for a task; code on an arrow takes no time."""
         time = self._shown.times.here(task.name)
+        fired = None if time is None or time.entry is None else time.entry.fired
+        if mean is not None and fired and time is not None and time.source != "pin":
+            mean /= fired  # as runs measure them: only firings that had tokens
         group, _, label = task.name.partition(".")[2].rpartition(".")
         row = TaskRow(
             name=task.name,
@@ -453,6 +456,7 @@ class DocumentRows:
             measured_runs=effort.measured_runs,
             seconds=round(effort.seconds, 3),
             optimal=effort.optimal,
+            over=effort.scope.in_words if effort.optimal else "",
             decided=race_in_words(mapping),
             contestants=tuple(
                 ContestantRow(

@@ -27,6 +27,7 @@ from ...model.diagnostic import Diagnostic, listed
 from ...model.mapping import StateBound
 from ...model.platform import Platform, Pool
 from ...model.scenario import Scenario, State
+from ...model.scope import Scope
 from ...model.times import FiringTime, Times
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of
@@ -40,6 +41,10 @@ from .deadlines import BoundedMapping, Joint, missed
 
 #: The share of a search's budget for testing combinations that witnesses have ruled out.
 DOUBTS = 0.25
+
+
+#: What the rates of a state take the least power over: the search for places is over before.
+RATES = Scope(("clock rates",), ("places", "priorities"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from ...analysis.dataflow.chains import ChainPart, chain_ways
 from ...analysis.dataflow.dependence import paths
+from ...analysis.dataflow.static_order import grouped_runs
 from ...analysis.dataflow.workers import tokens_asked_for
 from ...analysis.timing.chains import largest_gap
 from ...analysis.timing.system import TimedChain, TimedPart, TimedPath
 from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.application import Application, Channel, Task
 from ...model.diagnostic import Diagnostic, Errors, has_errors, listed, one_of
+from ...model.full_counts import measured_with_less
 from ...model.link_ends import linked, neighbors
 from ...model.mapping import Pin, PinStage, Placement
 from ...model.platform import Platform
@@ -66,14 +68,18 @@ def joint_problem(
     networks: list[_CutNetwork] = []
     followers: list[Follower] = []
     faults: list[Diagnostic] = []
+    partly: dict[str, dict[str, str]] = {}
     for app in valid.system.apps:
         if app.period_ns is None:
             faults.append(_without_period(app))
             continue
         vector = valid.repetition[app.name]
+        runs = grouped_runs(app, vector)
         insides: dict[str, LayerChain | None] = {}
         for task in without_resampling(app).tasks:
-            known = times.of[task.name]
+            sizes = runs.get(task.name, ())
+            known = {kind: time.of_runs(sizes) for kind, time in times.of[task.name].items()}
+            partly[task.name] = _partly(app, task, known, sizes)
             firings = vector[task.name]
             wanted = _pinned_kind(platform, pins.get(task.name))
             if wanted is None and not platform.machines and _is_layered(known):
@@ -102,7 +108,23 @@ def joint_problem(
         machines=machines_for(valid) if platform.machines else {},
         engines=chosen_engines(valid.system),
         linked=linked(valid.system.apps),
+        partly={name: found for name, found in partly.items() if found},
     )
+
+
+def _partly(
+    app: Application, task: Task, known: Mapping[str, FiringTime], sizes: tuple[int, ...]
+) -> dict[str, str]:
+    """By kind of processor, with what a task was measured where bounds count more."""
+    lists = any(other.list_ports for other in app.tasks)
+    found = {}
+    for kind, time in known.items():
+        entry = time.entry
+        if entry is not None and not time.from_text and entry.host_hash:
+            words = " and ".join(measured_with_less(task, entry, sizes, lists))
+            if words:
+                found[kind] = words
+    return found
 
 
 def _with_ends_beside(
@@ -488,12 +510,9 @@ def _cuts(task: Task, inside: LayerChain | None, layers: int) -> tuple[int, ...]
 
 
 def require_possible(problem: JointProblem) -> None:
-    """Raise errors that need no search: a task that can run nowhere, a cycle that nothing feeds, or
-    more work than a kind of processor has time for."""
+    """Raise errors where no search can find a mapping: a task that can run nowhere, or a cycle that
+    nothing feeds."""
     faults = [*_without_places(problem), *_unfed(problem)]
-    if faults:
-        raise Errors(faults)
-    faults = [*_overloaded(problem)]
     if faults:
         raise Errors(faults)
 
@@ -533,18 +552,19 @@ def _unfed(problem: JointProblem) -> Iterator[Diagnostic]:
             yield Diagnostic("F509", message, None, help=help_text)
 
 
-def _overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
-    """The kinds of processors with more work than time, by the tasks that can run nowhere else."""
+def overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
+    """Warnings about kinds of processors with more work than time, by the tasks that can run
+    nowhere else: every mapping is late."""
     for kind, processors in problem.of_kind.items():
-        share = Fraction(0)
+        share = sum((problem.served[p] for p in processors), start=Fraction(0))
         for task in problem.tasks:
-            pinned_kind = problem.kind.get(problem.pins.get(task.name, ""))
-            if set(task.wcet_ns) == {kind} or pinned_kind == kind:
-                share += Fraction(task.work(kind)) / problem.period[task.group]
+            places = problem.places(task)
+            if {problem.kind[place] for place in places} == {kind}:
+                share += min(problem.load(task, place) for place in places)
         if share > len(processors):
             message = (
                 f"work that only a {kind} can do needs {float(share):.2f} of them, but there are"
                 f" {len(processors)}"
             )
             help_text = "make periods longer, or give tasks code for other processors"
-            yield Diagnostic("F509", message, None, help=help_text)
+            yield Diagnostic("F509", message, None, help=help_text, severity="warning")

@@ -8,6 +8,7 @@ the bound on every app's response time, and the gap to the optimum.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -38,14 +39,21 @@ from ...search.deadline.answer import mapping_of
 from ...search.deadline.interpreter import waited_for
 from ...search.deadline.limits import Deadlines, Held, held, in_ms
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.problem import Assignment, JointProblem, TaskGroup, slowed
+from ...search.deadline.partly_measured import partly_measured
+from ...search.deadline.problem import (
+    Assignment,
+    BackgroundApp,
+    JointProblem,
+    TaskGroup,
+    slowed,
+)
 from ...search.deadline.program import firing_times, program_paths, timed
 from ...search.deadline.verdict import MappingVerdict, verdict, with_bounds
 from ...search.registry import search_named
 from ..measure.measure import run_deployed
 from ..plan.program import place, plan
 from ..text.check import Valid
-from .deadline_problem import joint_problem, require_possible
+from .deadline_problem import joint_problem, overloaded, require_possible
 from .known_times import KnownTimes
 from .request import MapRequest
 
@@ -66,8 +74,8 @@ class Joint:
 
     `program` is the timing of the program that a build writes, if one can be built here, and
     `verdict` its result (else that of the search). `seen` is the measurement of its run here at its
-    own pace. `doubt`: why the bounds are not those of the program. `diagnostics`: differences
-    between its run and the text.
+    own pace. `doubt`: why the bounds are not those of the program. `diagnostics`: what
+    makes every mapping late, and differences between its run and the text.
     """
 
     problem: JointProblem
@@ -93,15 +101,30 @@ class Joint:
         return timed(self.problem, self.outcome.assignment)
 
     @property
+    def background(self) -> tuple[BackgroundApp, ...]:
+        """The apps without a period, where the answer has them."""
+        return self.problem.beside(self.outcome.assignment)
+
+    @property
     def holding(self) -> tuple[str, ...]:
         """The tasks that may hold the interpreter while apps with periods want it."""
         if self.system is None:
             return ()
-        waits = waited_for(self.problem, self.system).values()
+        waits = waited_for(self.problem, self.system, self.background).values()
         named = {task for tasks in waits for task in tasks}
         tasks = [task.name for task in self.problem.tasks]
-        tasks += [name for app in self.problem.background for name in app.holding]
+        tasks += [name for app in self.background for name in app.holding]
         return tuple(name for name in tasks if name in named)
+
+    @property
+    def partly_measured(self) -> dict[str, str]:
+        """The tasks whose times were measured with less than bounds count, and with what."""
+        if self.system is None:
+            return {}
+        found: dict[str, str] = {}
+        for tasks in partly_measured(self.problem, self.system).values():
+            found |= tasks
+        return found
 
     @property
     def bounded(self) -> BoundedMapping | None:
@@ -197,6 +220,7 @@ def judged(
         outcome,
         mapping_of(problem, outcome, outcome.verdict, request.seed),
         outcome.verdict,
+        diagnostics=tuple(overloaded(problem)),
     )
     try:
         return _of_program(valid, known, joint, request)
@@ -235,7 +259,12 @@ def _of_program(valid: Valid, known: KnownTimes, joint: Joint, request: MapReque
             mapping = mapping_of(joint.problem, joint.outcome, verdict, request.seed, seen, system)
             said = () if seen is None else _exceeding(valid, known.times, seen)
             best = replace(
-                joint, mapping=mapping, verdict=verdict, program=system, seen=seen, diagnostics=said
+                joint,
+                mapping=mapping,
+                verdict=verdict,
+                program=system,
+                seen=seen,
+                diagnostics=(*joint.diagnostics, *said),
             )
         if seen is None or seen.delayed <= DISTURBED or not verdict.late:
             break
@@ -262,7 +291,7 @@ def program(
         raise Refused([d.message for d in errors.diagnostics if d.severity == "error"]) from errors
     kernels, curves, phases = firing_times(joint.problem, assignment)
     times: _FiringTimes = {**kernels}
-    for app in joint.problem.background:
+    for app in joint.background:
         times.update(app.longest)
     for name, ns in _times_of_transfers(mapped).items():
         times.setdefault(name, ns)
@@ -394,7 +423,7 @@ def reasons(joint: Joint) -> list[str]:
     lines += _about_tightest(
         joint.problem, mapping, [group for group in groups if group not in unbounded]
     )
-    lines += _about_shares(joint.problem)
+    lines += _about_shares(joint)
     lines += _about_interpreter(joint.holding)
     lines += [
         f"`{bound.app}` depends on estimated times, which count {float(MARGIN - 1):.0%} more"
@@ -404,16 +433,18 @@ def reasons(joint: Joint) -> list[str]:
     return lines
 
 
-def _about_shares(problem: JointProblem) -> Iterator[str]:
+def _about_shares(joint: Joint) -> Iterator[str]:
     """What apps with a share get."""
-    for app in problem.background:
+    servers = Counter(place for app in joint.background for place in app.served)
+    unassured = joint.problem.unassured(joint.outcome.assignment)
+    for app in joint.background:
         if app.share is None:
             continue
         server, most = app.share.server, app.share.most_ns
         line = f"`{app.name}` has {in_ms(Fraction(server.budget_ns))} of every"
         line += f" {in_ms(server.period_ns)}"
-        alone = all(problem.served[w.processor] == server.part for w in app.workers if w.server)
-        if most is not None and alone and not problem.unassured:
+        alone = all(servers[place] == 1 for place in app.served)
+        if most is not None and alone and not unassured:
             line += f": an iteration takes at most {in_ms(most)} from its data on"
         yield line
 
@@ -444,14 +475,14 @@ def _about_tightest(
     if what.chain is not None:
         yield from _parts_of(problem, mapping.verdict.worst, what.chain, bound)
         if share > 1:
-            yield f"a deadline of {in_ms(bound)} would be met, and shorter periods help"
+            yield f"a deadline of {in_ms(bound)} would be proved, and shorter periods help"
         return
     yield from _taken_apart(mapping.system, group, what)
     if share > 1:
         preferred = _most_urgent(mapping.system, group, what)
         helps = preferred is not None and what.due is not None and preferred <= what.due
         rival = f", or a higher priority than {group.priority}" if helps else ""
-        yield f"a deadline of {in_ms(bound)} would be met{rival}"
+        yield f"a deadline of {in_ms(bound)} would be proved{rival}"
 
 
 def _parts_of(
@@ -524,7 +555,7 @@ def _with_less_to_do(problem: JointProblem, mapping: BoundedMapping) -> Iterator
                     " periods would help"
                 )
             else:
-                yield f"with periods x {factor}, every deadline would be met"
+                yield f"with periods x {factor}, every deadline would be proved"
             yield f"or with less work on {faster}, or faster processors there"
             return
     yield f"longer periods would help, or less work on {faster}"

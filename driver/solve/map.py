@@ -34,7 +34,9 @@ from ..plan.program import (
     require_buildable,
     require_native,
     require_native_places,
+    sources_of,
     untimed,
+    without_times,
 )
 from ..text import store
 from ..text.asked import asked_of
@@ -69,8 +71,9 @@ class Answer(NotebookResult):
 
     `evidence` holds the results for apps with deadlines, of one program or of each state of a
     scenario; None if apps have no periods. `fits`: the mapping may be stored, because `check`
-    accepts it. `path` is where it was stored. `lists` are those that tasks write.
-    `engines` says of networks on another engine than ONNX Runtime what was measured.
+    accepts it. `guessed` are tasks of which no time is known although the mapping rests on it: it
+    is stored only if the request has `keep`. `path` is where it was stored. `lists` are those that
+    tasks write. `engines` says of networks on another engine than ONNX Runtime what was measured.
     """
 
     mapping: Mapping
@@ -81,6 +84,7 @@ class Answer(NotebookResult):
     path: Path | None = None
     lists: tuple[CountedList, ...] = ()
     engines: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
 
     @property
     def joint(self) -> Joint | None:
@@ -162,7 +166,7 @@ def find_mapping(
         lists=lists,
         engines=_told(mapping, engines.said),
     )
-    if not posed.keeps or not answer.fits:
+    if not posed.keeps or not answer.fits or (answer.guessed and not request.keep):
         return answer
     stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
     return replace(answer, path=stored)
@@ -292,9 +296,12 @@ def _map_states_apart(
         memory = taken_in_states(valid, known.profile, mapping)
         mapping = replace(mapping, memory=memory)
         require_within(limit, memory)
-    return Answer(
-        mapping, valid, (*unchecked_power(valid.scenario), *_idle(request.search_workers))
-    )
+    warnings = (*unchecked_power(valid.scenario), *_idle(request.search_workers))
+    guessed = dict[str, None]()
+    for state in valid.states.values():
+        if not _runnable(valid, request):
+            guessed |= dict.fromkeys(_guessed(state, known.of(state)))
+    return Answer(mapping, valid, warnings, guessed=tuple(guessed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +326,42 @@ def _map_without_periods(
     within = None if limit is None else _Within(limit, partial(taken, valid, known.profile))
     mapping = _fastest(valid, known, request, within, default, runnable=runnable)
     warnings = _idle(request.search_workers)
+    if runnable:
+        return Answer(mapping, valid, warnings)
     if not request.measure:
         warnings = (*warnings, *untimed(valid, known.times))
-    return Answer(mapping, valid, warnings)
+    guessed = _guessed(valid, known)
+    return Answer(_supposing(mapping, valid, known), valid, warnings, guessed=guessed)
+
+
+def _guessed(valid: Valid, known: KnownTimes) -> tuple[str, ...]:
+    """The tasks of which no time is known; those that only carry tokens matter little."""
+    unknown = without_times(valid, known.times)
+    return tuple(name for name in unknown if valid.tasks[name].link is None)
+
+
+def _supposing(mapping: Mapping, valid: Valid, known: KnownTimes) -> Mapping:
+    """A mapping without what cannot be said where times of tasks are guessed: bounds, and where
+    none is known, predictions."""
+    if not _guessed(valid, known):
+        return mapping
+    effort = replace(mapping.effort, lower_bound_ns=None, optimal=False)
+    mapping = replace(mapping, effort=effort)
+    if len(without_times(valid, known.times)) < len(sources_of(valid, known.times)):
+        return mapping
+    contestants = tuple(replace(each, predicted_ns=0.0) for each in mapping.contestants)
+    networks = []
+    for network in mapping.networks:
+        stages = tuple(replace(stage, predicted_ns=0.0) for stage in network.stages)
+        networks.append(replace(network, stages=stages))
+    return replace(
+        mapping,
+        contestants=contestants,
+        networks=tuple(networks),
+        effort=replace(effort, history=()),
+        predicted_period_ns=(),
+        why=(),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ In: such a text, and its times. Out: what `map_jointly` says of the apps with pe
 others beside them: placed in the time that is left, and counted in every bound as work in the
 background that never ends.
 
-Apps with a share are placed first, since their servers are above all others. Then come deadlines:
-the apps with periods are searched for as if each CPU had a background. At last the others go where
-the time until their next result is predicted to be the shortest.
+The apps with periods and the servers of apps with a share, which are above all others, are searched
+for together, as if each CPU had a background. At last the others go where the time until their next
+result is predicted to be the shortest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...model.link_ends import ends_beside
 from ...model.mapping import Pin, Placement, as_placement, placed_on_engine
 from ...model.server import Server
 from ...search.deadline.outcome import Outcome
-from ...search.deadline.problem import BackgroundApp, JointProblem, Served
+from ...search.deadline.problem import BackgroundApp, DeadlineTask, JointProblem, Served
 from ...search.deadline.verdict import verdict
 from ...search.throughput.accelerate import on_gpu
 from ...search.throughput.greedy import CLEARLY, shapes
@@ -104,7 +104,9 @@ def _mapped(valid: Valid, known: KnownTimes, both: _Both, request: MapRequest) -
     if not request.objective and both.below.apps:
         orders = ("", FEW)
     best, *others = [
-        outcome_of(both.supposed, replace(request.part(1 / len(orders)), objective=order))
+        both.rated(
+            outcome_of(both.supposed, replace(request.part(1 / len(orders)), objective=order))
+        )
         for order in orders
     ]
     for other in others:
@@ -118,15 +120,14 @@ def _mapped(valid: Valid, known: KnownTimes, both: _Both, request: MapRequest) -
 
 @dataclass(frozen=True)
 class _Both:
-    """The apps with periods `alone`, those `above` them by a share in their `homes`, and those
-    `below`."""
+    """The apps with periods `alone`, those `above` them by a share, and those `below`."""
 
     alone: JointProblem
     above: Problem
     below: Problem
     shares: Mapping[str, Server]
-    homes: Mapping[str, str]
     known: KnownTimes
+    pinned: frozenset[str]
 
     @staticmethod
     def of(alone: JointProblem, beside: Problem, known: KnownTimes, valid: Valid) -> _Both:
@@ -134,27 +135,39 @@ class _Both:
         shares = servers(valid.system.apps)
         served = [app for app in beside.apps if app.name in shares]
         rest = [app for app in beside.apps if app.name not in shares]
-        homes = _homes(alone, served, beside.pins, shares)
         above, below = _of_apps(beside, served), _of_apps(beside, rest)
-        return _Both(alone, above, below, shares, homes, known)
+        pinned = frozenset(pin.task for pin in valid.system.pins)
+        both = _Both(alone, above, below, shares, known, pinned)
+        _require_room(both.supposed, above)
+        return both
 
     @cached_property
     def supposed(self) -> JointProblem:
         """The problem of a search, in which what is below is on every CPU."""
         nothing = dict.fromkeys(self.alone.processors, Fraction(0))
         cpus = tuple(TimedBackground(p) for p in self.alone.of_kind.get("cpu", ()))
-        background = []
-        for app in self._placed(nothing):
-            everywhere = replace(app, workers=(*app.workers, *cpus))
-            background.append(app if app.share is not None else everywhere)
-        return replace(self.alone, background=tuple(background))
+        below = _background(self.below, nothing, self.known)
+        everywhere = [replace(app, workers=(*app.workers, *cpus)) for app in below]
+        return self._beside(everywhere, nothing)
+
+    def rated(self, found: Outcome) -> Outcome:
+        """An answer, whose scope says what of apps without a period the search took as given."""
+        on_devices = []
+        for app in self.supposed.beside(None):
+            for place in app.placements:
+                kinds = {self.supposed.kind[p] for p in place.processors}
+                if kinds != {"cpu"} and place.task not in self.pinned:
+                    on_devices.append(f"`{place.task}` on {place.processors[0]}")
+        balanced = None if found.balanced is None else self.rated(found.balanced)
+        return replace(found, scope=found.scope.holding(*on_devices), balanced=balanced)
 
     def posed(self, found: Outcome) -> tuple[JointProblem, Outcome]:
-        """The problem with places for all apps in what an answer leaves, and the answer by it."""
+        """The problem with places for what is below in what an answer leaves, and the answer by
+        it."""
         if found.assignment is None or found.verdict is None:
             return self.supposed, found
-        background = self._placed(found.verdict.utilization)
-        problem = replace(self.alone, background=tuple(background))
+        used = found.verdict.utilization
+        problem = self._beside(_background(self.below, used, self.known), used)
         return problem, replace(found, verdict=verdict(problem, found.assignment))
 
     def cost(self, found: Outcome) -> tuple[float, float]:
@@ -166,9 +179,37 @@ class _Both:
         late = inf if outcome.verdict is None else len(outcome.verdict.late)
         return late, max(periods, default=0.0)
 
-    def _placed(self, used: Mapping[str, Fraction]) -> list[BackgroundApp]:
-        above = _above(self.above, self.homes, self.shares, used, self.known)
-        return [*above, *_background(self.below, used, self.known)]
+    def _beside(self, below: Sequence[BackgroundApp], used: Mapping[str, Fraction]) -> JointProblem:
+        """The problem with these apps below, and those with a share wherever they may be."""
+        fixed, free = [], []
+        for app in self.above.apps:
+            homes = self._homes(app, used)
+            first = next(iter(homes.values()))
+            if all(home.placements == first.placements for home in homes.values()):
+                fixed.append(first)
+            else:
+                budget = {"cpu": self.shares[app.name].budget_ns}
+                free.append(DeadlineTask(app.name, app.name, budget, homes=homes))
+        return replace(self.alone, tasks=(*self.alone.tasks, *free), background=(*fixed, *below))
+
+    def _homes(self, app: Application, used: Mapping[str, Fraction]) -> dict[str, BackgroundApp]:
+        """An app with a share by the CPU that has those of its tasks that no pin places.
+
+        One CPU is enough: on several there would be several servers, each with all of the budget.
+        """
+        problem, shares = self.above, self.shares
+        alone = _of_apps(problem, [app])
+        left = {p: 1 - float(used[p]) for p in problem.platform.processors}
+        left |= {p: float(shares[app.name].part) for p in problem.cpus}
+        homes = {}
+        for cpu in self.alone.of_kind.get("cpu", ()):
+            placement = {task.name: Placement(task.name, (cpu,)) for task in app.tasks}
+            placement |= problem.pins
+            waits = _waits(alone, placement, left)
+            made = _placed(problem, app, placement, waits, self.known, shares[app.name])
+            most = _most(problem, app, made)
+            homes[cpu] = replace(made, share=Served(shares[app.name], most))
+        return homes
 
 
 # -- the parts of a text ---------------------------------------------------------------------------
@@ -223,56 +264,31 @@ def _has_order(problem: Problem, place: Placement) -> bool:
 
 
 # -- places above the others -----------------------------------------------------------------------
-def _homes(
-    alone: JointProblem,
-    apps: Collection[Application],
-    pins: Whole,
-    shares: Mapping[str, Server],
-) -> dict[str, str]:
-    """The CPU of each app with a share, where its tasks are not pinned: the one of which pins and
-    other shares leave most. Raises Errors if none is left."""
-    used = dict.fromkeys(alone.of_kind.get("cpu", ()), Fraction(0))
-    for task in alone.tasks:
-        pin = alone.pins.get(task.name, "")
-        if pin in used:
-            used[pin] += task.work("cpu") / alone.period[task.group]
-    homes = {}
-    for app in apps:
-        free = [task.name for task in app.tasks if task.name not in pins]
-        cpus = {p for task in app.tasks if task.name in pins for p in pins[task.name].processors}
-        if free:
-            homes[app.name] = min(used, key=lambda p: (p not in cpus, used[p]))
-            cpus.add(homes[app.name])
-        for p in cpus & used.keys():
-            used[p] += shares[app.name].part
-            if used[p] > 1:
-                message = (
-                    f"shares of `{p}`, and what is pinned to it, are more than all of its time"
-                )
-                help_text = "make shares smaller, or pin one of the apps elsewhere"
-                raise Errors([Diagnostic("F223", message, app.span, help=help_text)])
-    return homes
-
-
-def _above(
-    problem: Problem,
-    homes: Mapping[str, str],
-    shares: Mapping[str, Server],
-    used: Mapping[str, Fraction],
-    known: KnownTimes,
-) -> Iterator[BackgroundApp]:
-    """The apps with a share in their places."""
-    placement: dict[str, Placement] = {}
-    for app, task in problem.tasks:
-        pin = problem.pins.get(task.name)
-        placement[task.name] = pin or Placement(task.name, (homes[app.name],))
-    for app in problem.apps:
-        alone = _of_apps(problem, [app])
-        left = {p: 1 - float(used[p]) for p in problem.platform.processors}
-        left |= {p: float(shares[app.name].part) for p in problem.cpus}
-        waits = _waits(alone, placement, left)
-        made = _placed(problem, app, placement, waits, known, shares[app.name])
-        yield replace(made, share=Served(shares[app.name], _most(problem, app, made)))
+def _require_room(problem: JointProblem, above: Problem) -> None:
+    """Raises Errors for a CPU whose pins and shares take more than all of its time, and for a share
+    that no CPU has time for beside its pins."""
+    full = [p for p, share in problem.settled.items() if share > 1 and problem.served[p]]
+    crowded: dict[str, str] = {}
+    for beside in problem.background:
+        for processor in full:
+            if processor in beside.served:
+                crowded[beside.name] = processor
+    for task in problem.servers:
+        room = {p: 1 - problem.settled[p] - problem.load(task, p) for p in problem.places(task)}
+        widest = max(room, key=lambda p: room[p])
+        if room[widest] < 0:
+            crowded[task.name] = widest
+    faults = []
+    for app in above.apps:
+        if app.name in crowded:
+            message = (
+                f"shares of `{crowded[app.name]}`, and what is pinned to it, are more than all of"
+                " its time"
+            )
+            help_text = "make shares smaller, or pin one of the apps elsewhere"
+            faults.append(Diagnostic("F223", message, app.span, help=help_text))
+    if faults:
+        raise Errors(faults[-1:])
 
 
 def _most(problem: Problem, app: Application, made: BackgroundApp) -> Fraction | None:

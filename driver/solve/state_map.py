@@ -7,7 +7,7 @@ results of each state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import ceil
@@ -27,6 +27,7 @@ from ...search.deadline.memory import banded
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.per_state_placement import own_places, with_own
 from ...search.deadline.problem import JointProblem
+from ...search.deadline.scope import scope_of
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.memory import Chosen
 from ...search.variants import RefusedOption
@@ -123,6 +124,8 @@ class StateSearch:
     def searched(self, valid: ValidScenario, budget: Budget) -> Searched:
         """One placement for all states. Raises Errors."""
         problems = {name: self.problem(state) for name, state in valid.states.items()}
+        at_once = {name for names in _changed_at_once(valid) for name in names}
+        problems = {name: _uncut(problem, at_once) for name, problem in problems.items()}
         for problem in problems.values():
             require_possible(problem)
         try:
@@ -146,10 +149,17 @@ class StateSearch:
 
         def attempt(left_out: frozenset[str], part: Budget) -> StatesOutcome:
             without = _without(problems, left_out)
-            return search_states(without, self._run, budget=part, alternatives=alternatives)
+            return search_states(
+                without,
+                self._run,
+                budget=part,
+                alternatives=alternatives,
+                together=_changed_at_once(valid),
+            )
 
         objectives = self.request.objectives("deadlines")
         outcome = by_objectives(problems.values(), attempt, budget, objectives)
+        outcome = replace(outcome, scope=scope_of(problems.values(), outcome.cores))
         if any(problem.bands for problem in problems.values()):  # other bands were not searched
             return outcome.without_proof
         return outcome
@@ -238,11 +248,33 @@ def _missed(joint: Joint) -> list[str]:
 
 def _alternatives(valid: ValidScenario) -> list[list[str]]:
     """Tasks and networks of different variants that replace each other."""
+    return _replacing_each_other(valid.states.values())
+
+
+def _changed_at_once(valid: ValidScenario) -> list[list[str]]:
+    """Those of states that change at once: the program breaks off one and begins another in the
+    same worker, so they run whole, in one place."""
+    bound = bound_together(valid.scenario)
+    return _replacing_each_other(valid.states[name] for name in valid.states if name in bound)
+
+
+def _replacing_each_other(states: Iterable[Valid]) -> list[list[str]]:
     tasks_at: dict[str, dict[str, None]] = {}
-    for state in valid.states.values():
+    for state in states:
         for task, place_in_text in places_of_variants(state):
             tasks_at.setdefault(place_in_text, {})[task] = None
     return [list(tasks) for tasks in tasks_at.values() if len(tasks) > 1]
+
+
+def _uncut(problem: JointProblem, names: Collection[str]) -> JointProblem:
+    """The problem with some networks whole on a CPU, where they can be."""
+    networks = []
+    for network in problem.networks:
+        whole = tuple(c for c in network.candidates if [s.kind for s in c.stages] == ["cpu"])
+        if network.name in names and whole:
+            network = replace(network, candidates=whole)
+        networks.append(network)
+    return replace(problem, networks=tuple(networks))
 
 
 def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | None) -> Mapping:
@@ -266,7 +298,14 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
         predicted_period_ns=(),
         bound=None if outcome.bound is None else float(outcome.bound),
         effort=Effort(
-            outcome.objective, seed, outcome.evaluations, 0, outcome.seconds, None, outcome.proved
+            outcome.objective,
+            seed,
+            outcome.evaluations,
+            0,
+            outcome.seconds,
+            None,
+            outcome.proved,
+            scope=outcome.scope,
         ),
         states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),

@@ -15,6 +15,9 @@ from ...model.diagnostic import Diagnostic, Errors
 from .map import Answer, find_mapping
 from .request import WhatIf
 
+#: Codes of what no mapping can keep.
+INFEASIBLE = ("F509", "F503")
+
 
 @dataclass(frozen=True, slots=True)
 class SweptAnswer:
@@ -77,12 +80,15 @@ def sweep(path: Path, what_ifs: Iterable[WhatIf], **options: Any) -> Iterator[Sw
 
     An infeasible supposition is an answer.
     """
+    faults: tuple[Diagnostic, ...]
+    mapped: Answer | None
     for what_if in what_ifs:
         try:
-            mapped: Answer | None = find_mapping(path, what_if=what_if, **options)
-            faults: tuple[Diagnostic, ...] = ()
+            answer = find_mapping(path, what_if=what_if, **options)
+            faults = tuple(d for d in answer.diagnostics if d.code in INFEASIBLE)
+            mapped = None if faults else answer
         except Errors as errors:
-            if not any(d.code in ("F509", "F503") for d in errors.diagnostics):
+            if not any(d.code in INFEASIBLE for d in errors.diagnostics):
                 raise
             mapped, faults = None, tuple(errors.diagnostics)
         yield SweptAnswer(what_if, mapped, faults)

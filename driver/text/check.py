@@ -34,6 +34,7 @@ from ...targets.memory import too_little
 from ...targets.pins import pinned
 from . import store
 from .notebook_result import NotebookResult
+from .together import together
 
 if TYPE_CHECKING:
     from ...networks.quantization.quantize import QuantizationLoss
@@ -436,6 +437,10 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         found, faults = check_app(app, None if times is None else times.app(app))
         verdicts[app.name] = _of_a_part(found) if may_lack_parts else found
         diagnostics += _meaningful(faults, loaded)
+    plain = loaded.system.scenario is None and not may_lack_parts
+    if staged is not None and times is not None and plain:
+        pins = _pins_of_the_text(loaded, staged)
+        verdicts = together(system.apps, verdicts, times, staged.platform, pins)
     if loaded.unknown_platform is not None:
         diagnostics.append(loaded.unknown_platform)
     if staged is not None and not has_errors(diagnostics):
@@ -444,6 +449,16 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
         if too_much is not None:
             diagnostics.append(too_much)
     return Checked(loaded, staged, verdicts, in_order(diagnostics), host)
+
+
+def _pins_of_the_text(loaded: Loaded, staged: Staged) -> dict[str, list[str]]:
+    """The processors of tasks that the text pins; those of a stored mapping may be others."""
+    pins = staged.system.pins if staged.mapping is None else loaded.system.pins
+    processors = {}
+    for pin in pins:
+        if pin.platform == staged.platform.name:
+            processors[pin.task] = [name for stage in pin.stages for name in stage.processors]
+    return processors
 
 
 def _unfit(system: System, platform: Platform) -> Iterator[Diagnostic]:

@@ -221,8 +221,10 @@ def _elsewhere(valid: Valid, profile: Profile) -> bool:
 def _digests(profile: Profile) -> dict[str, set[str]]:
     """The identity of each task when it was measured."""
     digests: dict[str, set[str]] = {}
-    for e in profile.entries:
-        digests.setdefault(e.subject, set()).add(e.content_hash)
+    known = [(e.subject, e.content_hash) for e in profile.entries]
+    known += [(task.subject, task.content_hash) for task in profile.silent]
+    for subject, digest in known:
+        digests.setdefault(subject, set()).add(digest)
     return digests
 
 

@@ -8,6 +8,7 @@ from the folder of the project. Out: paths that exist below that folder, XML tre
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -47,20 +48,31 @@ class PreesmProject:
     def find(self, said: str) -> Path | None:
         """The file that PREESM means; the first part may be the name of the project. None where
         there is none."""
-        parts = tuple(
-            p for p in PurePosixPath(said.replace("\\", "/").replace("\0", "")).parts if p != "/"
-        )
-        if ".." in parts:
-            return None
+        parts = _parts(said)
         candidates = [parts, parts[1:]]
         if said.startswith("/"):
             candidates.reverse()
         for candidate in candidates:
-            if candidate:
-                file = self.root.joinpath(*candidate)
-                if self.holds(file):
-                    return file
+            file = self.root.joinpath(*candidate)
+            if candidate and self.holds(file):
+                return file
         return None
+
+    def rank(self, said: Iterable[str]) -> tuple[int, int, bool, int]:
+        """How well this folder explains paths of PREESM: how many lead to a file, how many name it
+        as their project, whether it has `.project`, and how many lead to a file as a whole."""
+        found = named = whole = 0
+        for path in said:
+            parts = _parts(path)
+            inside = bool(parts[1:]) and self.holds(self.root.joinpath(*parts[1:]))
+            if path.startswith("/"):
+                named += inside and self.root.name == parts[0]
+                found += inside
+            else:
+                exists = bool(parts) and self.holds(self.root.joinpath(*parts))
+                whole += exists
+                found += exists or inside
+        return found, named, os.path.isfile(self.root / ".project"), whole
 
     def holds(self, file: Path) -> bool:
         """Is this a file of the project? A link may lead out of it to a C file of the same name
@@ -85,19 +97,24 @@ class PreesmProject:
         return tuple(f for f in found if self.holds(f))
 
 
-def project_of(file: Path, said: str = "") -> PreesmProject:
-    """The project around a file: the folder with `.project`, or one in which the path `said`
-    exists."""
-    above = Path(os.path.abspath(file)).parents[:_HIGHEST]
-    marked = next((p for p in above if os.path.isfile(p / ".project")), None)
-    if marked is not None:
-        return PreesmProject(marked)
-    for folder in above:
-        if said and PreesmProject(folder).find(said) is not None:
-            return PreesmProject(folder)
-    if len(above) > 1:
-        return PreesmProject(above[1])
-    return PreesmProject(above[0])
+def _parts(said: str) -> tuple[str, ...]:
+    """The parts of a path of PREESM; none where it leads upwards."""
+    path = PurePosixPath(said.replace("\\", "/").replace("\0", ""))
+    parts = tuple(p for p in path.parts if p != "/")
+    if ".." in parts:
+        return ()
+    return parts
+
+
+def project_of(file: Path, said: Iterable[str]) -> PreesmProject:
+    """The project around a file: the folder in which the paths `said` exist, wherever a `.project`
+    is; where none exists, the folder with `.project`, or the second around the file."""
+    paths = list(said)
+    around = [PreesmProject(p) for p in Path(os.path.abspath(file)).parents[:_HIGHEST]]
+    best = max(around, key=lambda project: project.rank(paths))
+    if any(best.rank(paths)):
+        return best
+    return around[:2][-1]
 
 
 def start_of(path: Path) -> Span:

@@ -145,6 +145,11 @@ def read_graph(path: Path, say: PreesmCollector) -> PiGraph | None:
     if graph is None:
         say.fault("there is no `graph` in this file", root.span, "is this a PiSDF graph?")
         return None
+    nodes = list(graph.all("node"))
+    if nodes and not any("kind" in node.attributes for node in nodes):
+        help_text = "older versions of PREESM had such SDF graphs: draw it as a `.pi` in PREESM"
+        say.fault("this is no PiSDF graph: no node has a `kind`", graph.span, help_text)
+        return None
     found = _Reader(path, say).graph(graph)
     if len(say.faults) == before:
         return found
@@ -200,7 +205,9 @@ class _Reader:
     def node(self, node: Element, name: str) -> None:
         kind = node.attributes.get("kind", "")
         ports = tuple(self.ports(node))
-        if kind in ("param", "cfg_in_iface"):
+        if kind == "moldable_param":
+            self.parameters[name] = self.moldable(node, name)
+        elif kind in ("param", "cfg_in_iface"):
             expression = node.attributes.get("expr") or node.attributes.get("defaultValue") or ""
             self.parameters[name] = PiParameter(name, expression, kind == "cfg_in_iface", node.span)
         elif kind in ("src", "snk"):
@@ -227,6 +234,18 @@ class _Reader:
             )
         else:
             self.say.fault(f"{shown(kind)} is no kind of node", node.span)
+
+    def moldable(self, node: Element, name: str) -> PiParameter:
+        """A parameter whose value PREESM chooses from a list: the value that was chosen last."""
+        listed = node.attributes.get("moldable_expr", "")
+        first, *others = listed.split(";")
+        expression = node.attributes.get("expr") or first
+        if others:
+            message = f"PREESM chooses from {shown(listed)}: the value is {shown(expression)} here"
+            self.say.warn_together(
+                name, message, node.span, "change the constant in the text to try another value"
+            )
+        return PiParameter(name, expression, False, node.span)
 
     def ports(self, node: Element) -> Iterator[PiPort]:
         names: set[str] = set()

@@ -33,38 +33,26 @@ def imported(request: Request) -> registry.Imported:
     """The graph of a request. Raises Errors with everything that is wrong."""
     say = PreesmCollector()
     scenario = board = None
+    sizes: Mapping[str, int] = {}
+    values: Mapping[tuple[str, str], GivenValue] = {}
     if request.path.suffix == ".scenario":
         scenario = read_scenario(request.path, say)
         if scenario is None:
             raise say.errors()
-        project = project_of(request.path, scenario.algorithm)
-        algorithm = _graph_of(scenario, project)
-        found = _design(algorithm, project, scenario.sizes, scenario.values, say)
+        project = project_of(request.path, (scenario.algorithm, scenario.architecture))
+        top = read_graph(_graph_of(scenario, project), say)
+        sizes, values = scenario.sizes, scenario.values
         board = _board_of(scenario, project, request.target.stem, say)
     else:
-        project = project_of(request.path)
-        found = _design(request.path, project, {}, {}, say)
-    if found is None or say.faults:
+        top = read_graph(request.path, say)
+        actors = [] if top is None else top.actors.values()
+        project = project_of(request.path, [a.refinement for a in actors if a.refinement])
+    design = None
+    if top is not None:
+        design = design_of(top, project, sizes, values, say)
+    if top is None or design is None or say.faults:
         raise say.errors()
-    top, design = found
     return _texts(request, top, design, scenario, board, project, say)
-
-
-def _design(
-    file: Path,
-    project: PreesmProject,
-    sizes: Mapping[str, int],
-    given: Mapping[tuple[str, str], GivenValue],
-    say: PreesmCollector,
-) -> tuple[PiGraph, PreesmDesign] | None:
-    """The graph in a file, and its design; None after a fault."""
-    top = read_graph(file, say)
-    if top is None:
-        return None
-    design = design_of(top, project, sizes, given, say)
-    if design is None:
-        return None
-    return top, design
 
 
 def _texts(

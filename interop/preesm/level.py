@@ -83,7 +83,7 @@ def level_of(
     before = len(say.faults)
     level = Level(pi, scope, outer, values, say)
     level.read(token)
-    if len(say.faults) > before:
+    if len(say.faults) > before or not level.typed():
         return None
     level.fire()
     if len(say.faults) > before:
@@ -146,6 +146,12 @@ class Level:
                     fifo.delay.expression, self.scope, what, fifo.delay.span, 0
                 )
                 self.delays[i] = tokens or (0, "0")
+
+    def typed(self) -> bool:
+        """Are the types of all fifos, inside and around, known? Each unknown type is a fault that
+        is reported once, maybe in another level."""
+        ends = {self.end(end) for f in self.pi.fifos for end in (f.source, f.target)}
+        return ends <= self.tokens.keys() and self.pi.interfaces.keys() <= self.outer.keys()
 
     def whole(self, port: PiPort, values: Mapping[str, Value], what: str) -> int:
         """The rate of a port; 1 after a fault."""

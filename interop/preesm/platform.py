@@ -61,7 +61,8 @@ class PreesmBoard:
 
 
 def read_board(path: Path, say: PreesmCollector, taken: tuple[str, ...] = ()) -> PreesmBoard | None:
-    """None after a fault. The board's name differs from those in `taken`."""
+    """None after a fault, and with a warning where no operator can run actors. The board's name
+    differs from those in `taken`."""
     root = read_xml(path, say, "design", NOT_PREESM)
     if root is None:
         return None
@@ -140,7 +141,11 @@ def _board(
         say.fault(f"there are several operators {twice}", root.span)
         return None
     if not operators:
-        say.fault("this architecture has no operator", root.span)
+        message = (
+            "this architecture has no CPU or GPU as operator: platform, places and times are left"
+            " out"
+        )
+        say.warn(message, root.span, "give a platform of flowc: `--platform`")
         return None
     pools = identifiers(operators, "pool", reserved_words())
     name = identifiers([*taken, path.stem], "board", {*reserved_words(), "host"})[-1]

@@ -171,7 +171,11 @@ def _route(x: DarknetLayer) -> Shape:
 
 def _shortcut(x: DarknetLayer) -> Shape:
     """Where the other layer has more channels, the first ones are added; where it has fewer, to the
-    first ones."""
+    first ones. Sizes may differ as in J. Redmon's Darknet: of a layer N times as wide and tall,
+    every Nth pixel is added; a smaller one, to every Nth pixel.
+
+    AlexeyAB's Darknet adds such layers number by number instead, whatever their shapes mean.
+    """
     o = x.section
     listed, activation = o.wholes("from"), o.word("activation", "linear", ACTIVATIONS)
     o.only("weights_type", "none")
@@ -181,18 +185,62 @@ def _shortcut(x: DarknetLayer) -> Shape:
     if not x.known(listed):
         x.unfit("[shortcut] does not say which layer it adds", "from", "add `from=-3`")
     others = x.others(x.known(listed), "from")
-    shape = _same_size(x, [(x.tensor, x.shape), *others], "from")
     added = [x.tensor]
-    for k, (tensor, (count, _, _)) in enumerate(others):
-        if count > shape[0]:
+    shape = x.shape
+    for k, (tensor, other) in enumerate(others):
+        if other[1:] != shape[1:]:
+            if len(others) > 1 or activation in _OF_THE_FORK:
+                x.unfit(
+                    f"`{x.tensor}` and `{tensor}` differ in size, and AlexeyAB's Darknet adds them"
+                    " number by number, whatever pixels they belong to",
+                    "from",
+                    "write it for J. Redmon's Darknet, with one layer in `from`",
+                )
+            tensor = _strided(x, k, tensor, other)
+        if other[0] > shape[0]:
             tensor = x.channels(f"part{k}", tensor, 0, shape[0])
-        elif count < shape[0]:
-            pads = x.constant(f"pads{k}", (0, 0, 0, 0, 0, shape[0] - count, 0, 0))
+        elif other[0] < shape[0]:
+            pads = x.constant(f"pads{k}", (0, 0, 0, 0, 0, shape[0] - other[0], 0, 0))
             tensor = x.add("Pad", f"part{k}", tensor, pads)
         added.append(tensor)
     x.add("Add" if len(added) == 2 else "Sum", "sum", *added)
     x.activate(activation)
     return shape
+
+
+#: Activations that only AlexeyAB's Darknet has.
+_OF_THE_FORK = ("mish", "relu6", "swish")
+
+
+def _strided(x: DarknetLayer, k: int, tensor: str, other: Shape) -> str:
+    """A layer in the size of another one. Of one that is N times as large (rounded down), every Nth
+    pixel; the pixels of one that is as much smaller, with zeros between and behind them."""
+    channels, tall, wide = other
+    _, height, width = x.shape
+    every, apart = wide // width, width // wide
+    if (tall // height, height // tall) != (every, apart):
+        message = f"`{x.tensor}` and `{tensor}` differ in size: {height}x{width} and {tall}x{wide}"
+        x.unfit(message, "from", "both sides of one layer are the same multiple of the other's")
+    rows, columns, step = min(height, tall), min(width, wide), max(every, 1)
+    if (rows, columns) != (tall, wide):
+        bounds = (
+            x.constant(f"pixels{k}_from", (0, 0)),
+            x.constant(f"pixels{k}_to", ((rows - 1) * step + 1, (columns - 1) * step + 1)),
+            x.constant(f"pixels{k}_axes", (2, 3)),
+            x.constant(f"pixels{k}_steps", (step, step)),
+        )
+        tensor = x.add("Slice", f"pixels{k}", tensor, *bounds)
+    if apart > 1:
+        split = x.constant(f"split{k}", (1, channels, rows, 1, columns, 1))
+        zeros = x.constant(f"zeros{k}", (*[0] * 9, apart - 1, 0, apart - 1))
+        tensor = x.add("Pad", f"apart{k}", x.add("Reshape", f"pixel{k}", tensor, split), zeros)
+        rows, columns = rows * apart, columns * apart
+        joined = x.constant(f"joined{k}", (1, channels, rows, columns))
+        tensor = x.add("Reshape", f"spread{k}", tensor, joined)
+    if (rows, columns) != (height, width):
+        behind = x.constant(f"behind{k}", (*[0] * 6, height - rows, width - columns))
+        tensor = x.add("Pad", f"padded{k}", tensor, behind)
+    return tensor
 
 
 def _same_size(x: DarknetLayer, sources: Sequence[tuple[str, Shape]], option: str) -> Shape:
@@ -236,6 +284,13 @@ def _reorg(x: DarknetLayer) -> Shape:
 
 def _dropout(x: DarknetLayer) -> Shape:
     x.section.anything_else()
+    return x.shape
+
+
+def _l2norm(x: DarknetLayer) -> Shape:
+    """The channels of each pixel, divided by their length."""
+    data = x.tensor
+    x.add("Div", "out", data, x.add("ReduceL2", "length", data, axes=[1], keepdims=1))
     return x.shape
 
 
@@ -332,6 +387,7 @@ RULES: dict[str, tuple[str, Callable[[DarknetLayer], Shape]]] = {
     "shortcut": ("shortcut", _shortcut),
     "upsample": ("upsample", _upsample),
     "reorg": ("reorg", _reorg),
+    "l2norm": ("l2norm", _l2norm),
     "dropout": ("dropout", _dropout),
     "softmax": ("softmax", _softmax),
     "soft": ("softmax", _softmax),

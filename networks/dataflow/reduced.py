@@ -17,7 +17,7 @@ from ...analysis.dataflow.buffers import least_capacities
 from ...analysis.dataflow.graph import bounded, graph_of
 from ...analysis.dataflow.liveness import Execution
 from ...analysis.dataflow.repetition import repetition
-from ...analysis.minakova import BufferedEdge, Reduced, algorithm8, algorithm9
+from ...analysis.minakova import POPULATION, BufferedEdge, Reduced, algorithm8, algorithm9
 from ..onnx.layers import Cnn
 from .by_parts import by_parts
 
@@ -77,8 +77,14 @@ class Reduction:
     looks: int = 0
 
 
-def reduction(cnn: Cnn, enough: Callable[[], bool] | None = None, seed: int = 0) -> Reduction:
-    """All of it; Algorithm 9 (with the library DEAP) until it is `enough`. Raises as `derived`."""
+def reduction(
+    cnn: Cnn,
+    enough: Callable[[int], bool] | None = None,
+    seed: int = 0,
+    population: int = POPULATION,
+) -> Reduction:
+    """All of it; Algorithm 9 (with the library DEAP) until so many looks are `enough`. Raises as
+    `derived`."""
     names = [x.name for x in cnn.layers]
     looks: list[Reduced] = []
 
@@ -93,7 +99,15 @@ def reduction(cnn: Cnn, enough: Callable[[], bool] | None = None, seed: int = 0)
     )
     if enough is None:
         return without_search
-    least = algorithm9(len(names), look, 0, (float("inf"),), random.Random(seed), enough=enough)
+    least = algorithm9(
+        len(names),
+        look,
+        0,
+        (float("inf"),),
+        random.Random(seed),
+        population=population,
+        enough=lambda: enough(len(looks)),
+    )
     return replace(without_search, least=least, chosen=sum(least.chosen), looks=len(looks))
 
 

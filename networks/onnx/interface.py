@@ -22,7 +22,8 @@ from ...model.files import read_bytes
 from ...model.types import DTYPES, MOST_ALONG, MOST_BYTES, OPEN
 from .custom import foreign
 from .file_kinds import FileKind, kind_of, kind_of_folder
-from .well_formed import type_name, why_not
+from .order import in_order
+from .well_formed import STANDARD, type_name, why_not
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -32,6 +33,8 @@ LARGEST = 1 << 31
 #: Weights with so many elements may be shapes, or rows to pick, from which other shapes follow.
 TELLING = 1 << 12
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+#: Operators whose work, or the size of whose results, may depend on the values of their data.
+DATA_DEPENDENT = frozenset({"If", "Loop", "NonMaxSuppression", "NonZero", "Unique", "Compress"})
 #: Operators that read or make lists of tensors, and tensors that may be missing.
 LISTS = frozenset(
     {
@@ -185,14 +188,13 @@ def _read(
     external = _external(model, file)
     one_piece = why_in_one_piece(model)
     weights = {t.name for t in model.graph.initializer}
+    weights.update(t.values.name for t in model.graph.sparse_initializer)
     wanted = dict(fixed)
     for value in model.graph.input:
         if value.name not in weights:
             _fix(value, wanted.get(value.name), batch)
     try:
-        # Only standard operators can be held to their rules; others are not known here.
-        known = all(n.domain in ("", "ai.onnx") for n in model.graph.node)
-        graph = inferred(model, strict=known and not one_piece)
+        graph = inferred(model, strict=_standard(model) and not one_piece)
     except Exception as error:  # the C++ checker raises its own types
         raise NetworkError(
             "F402", f"`{file.name}` is not a valid network: {_first_line(error)}"
@@ -200,7 +202,7 @@ def _read(
     _require_sizes(graph, file)
     inputs = tuple(_border(v) for v in graph.input if v.name not in weights)
     outputs = tuple(_border(v) for v in graph.output)
-    opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
     zipped = tuple(str(n.output[0]) for n in model.graph.node if n.op_type == "ZipMap")
     content = _hash(file, external)
     others = foreign(model)
@@ -217,6 +219,22 @@ def why_in_one_piece(model: ModelProto) -> str:
     lists = sorted(found & LISTS)
     if lists:
         return f"lists of tensors ({', '.join(lists)})"
+    return ""
+
+
+def data_dependent(content: bytes) -> str:
+    """An operator of a model whose work may depend on the values of its data; empty if there is
+    none."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    graphs = [model.graph, *model.functions]
+    while graphs:
+        for node in graphs.pop().node:
+            if node.op_type in DATA_DEPENDENT:
+                return str(node.op_type)
+            for attribute in node.attribute:
+                graphs += [inner for inner in (attribute.g, *attribute.graphs) if inner.node]
     return ""
 
 
@@ -244,15 +262,40 @@ def inferred(model: ModelProto, *, strict: bool = False) -> Any:
     if `strict`.
 
     What is in large weights says nothing about shapes, so it stays behind: inference copies models
-    several times.
+    several times. If the shapes that a file notes of inner tensors contradict its operators, they
+    are left out, as ONNX Runtime does.
     """
+    noted = light(model)
+    if not strict and not _standard(model):
+        return _inferred(noted, strict=False)
+    try:
+        return _inferred(noted, strict=True)
+    except Exception:  # the C++ checker raises its own types
+        plain = light(model)
+        for value in plain.graph.value_info:
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+        with contextlib.suppress(Exception):
+            return _inferred(plain, strict=True)
+        if strict:
+            raise
+        return _inferred(noted, strict=False)
+
+
+def _inferred(model: ModelProto, *, strict: bool) -> Any:
     import onnx
 
-    return onnx.shape_inference.infer_shapes(light(model), strict_mode=strict, data_prop=True).graph
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True).graph
+
+
+def _standard(model: ModelProto) -> bool:
+    """Are all operators standard ones, which can be held to their rules?"""
+    return all(node.domain in STANDARD for node in model.graph.node)
 
 
 def light(model: ModelProto) -> ModelProto:
-    """A copy of a model in which large weights have a shape and no numbers."""
+    """A copy of a model in which large weights have a shape and no numbers, sparse weights are
+    dense, and nodes are in order, as inference wants them."""
     import onnx
 
     copy = onnx.ModelProto(ir_version=model.ir_version)
@@ -260,14 +303,45 @@ def light(model: ModelProto) -> ModelProto:
     copy.functions.extend(model.functions)
     graph = copy.graph
     graph.name = model.graph.name
-    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+    for field in ("node", "input", "output", "value_info"):
         getattr(graph, field).extend(getattr(model.graph, field))
-    for weight in model.graph.initializer:
+    _make_usual(graph)
+    for weight in (*model.graph.initializer, *map(_dense, model.graph.sparse_initializer)):
         if prod(weight.dims) <= TELLING:
             graph.initializer.append(weight)
         else:
             graph.initializer.add(name=weight.name, data_type=weight.data_type, dims=weight.dims)
     return copy
+
+
+def _dense(sparse: Any) -> Any:
+    """A sparse weight as a dense one; without its numbers where it is large."""
+    import numpy as np
+    import onnx
+
+    values = sparse.values
+    if prod(sparse.dims) > TELLING or values.external_data:
+        return onnx.TensorProto(name=values.name, data_type=values.data_type, dims=sparse.dims)
+    numbers = onnx.numpy_helper.to_array(values)
+    places = onnx.numpy_helper.to_array(sparse.indices)
+    if places.ndim > 1:
+        places = np.ravel_multi_index(tuple(places.T), tuple(sparse.dims))
+    whole = np.zeros(prod(sparse.dims), numbers.dtype)
+    whole[places] = numbers
+    return onnx.numpy_helper.from_array(whole.reshape(sparse.dims), values.name)
+
+
+def _make_usual(graph: Any) -> None:
+    """Give the domain of standard operators one name, and put each node behind those that it reads;
+    nodes in a cycle stay where they are."""
+    for node in graph.node:
+        if node.domain in STANDARD:
+            node.domain = ""
+    nodes = in_order(graph.node, range(len(graph.node)))
+    if len(nodes) == len(graph.node):
+        ordered = type(graph)(node=nodes)
+        del graph.node[:]
+        graph.node.extend(ordered.node)
 
 
 def _load(file: Path) -> ModelProto:
@@ -323,7 +397,7 @@ def _constants_to_weights(graph: Any) -> None:
     nodes = []
     for node in graph.node:
         values = [a.t for a in node.attribute if a.name == "value"]
-        if node.op_type == "Constant" and values and node.domain in ("", "ai.onnx"):
+        if node.op_type == "Constant" and values and node.domain in STANDARD:
             graph.initializer.append(values[0])
             graph.initializer[-1].name = node.output[0]
         else:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from .nodes import read_inside
+
 
 def in_order(nodes: Sequence[Any], places: Sequence[float]) -> list[Any]:
     """The nodes by their places, as far as what they read allows; equal places in the order
@@ -16,7 +18,7 @@ def in_order(nodes: Sequence[Any], places: Sequence[float]) -> list[Any]:
     readers: list[list[int]] = [[] for _ in nodes]
     waits = [0] * len(nodes)
     for number, node in enumerate(nodes):
-        for maker in {makers[t] for t in node.input if t in makers}:
+        for maker in {makers[t] for t in (*node.input, *read_inside(node)) if t in makers}:
             readers[maker].append(number)
             waits[number] += 1
     ready = [(places[k], k) for k, count in enumerate(waits) if not count]

@@ -40,25 +40,28 @@ def why_not(model: ModelProto) -> str:
     opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
     if not 0 <= opset < 1 << 31:
         return f"there are no operators of version {opset}"
-    for message, depth in _messages(model, 0):
+    for message, depth, of_function in _messages(model, 0, False):
         if depth > DEEPEST:
             return "it is nested too deeply"
-        reason = _wrong(message, opset)
+        reason = _wrong(message, opset, of_function)
         if reason:
             return reason
+    if not model.ir_version:
+        return "it does not say the version of its format (`ir_version`)"
     return ""
 
 
-def _messages(message: Any, depth: int) -> Iterator[tuple[Any, int]]:
-    """A message and all inside it."""
-    yield message, depth
+def _messages(message: Any, depth: int, of_function: bool) -> Iterator[tuple[Any, int, bool]]:
+    """A message and all inside it, and whether they belong to a function of the model."""
+    of_function = of_function or message.DESCRIPTOR.name == "FunctionProto"
+    yield message, depth, of_function
     if depth <= DEEPEST:
         for name, repeated in _fields(message.DESCRIPTOR)[1]:
             if repeated:
                 for inner in getattr(message, name):
-                    yield from _messages(inner, depth + 1)
+                    yield from _messages(inner, depth + 1, of_function)
             elif message.HasField(name):
-                yield from _messages(getattr(message, name), depth + 1)
+                yield from _messages(getattr(message, name), depth + 1, of_function)
 
 
 @lru_cache(maxsize=64)
@@ -89,7 +92,7 @@ def _wrong_text(message: Any) -> str:
     return ""
 
 
-def _wrong(message: Any, opset: int) -> str:
+def _wrong(message: Any, opset: int, of_function: bool) -> str:
     """What is wrong with one message, without those inside of it."""
     reason = _wrong_text(message)
     if reason:
@@ -102,10 +105,13 @@ def _wrong(message: Any, opset: int) -> str:
         case "SparseTensorProto":
             return _wrong_sparse(message)
         case "AttributeProto":
-            return _wrong_attribute(message)
+            return _wrong_attribute(message, of_function)
         case "GraphProto":
             untyped = any(not weight.data_type for weight in message.initializer)
-            return "a constant has no type" if untyped else _made_twice(message)
+            reason = "a constant has no type" if untyped else _made_twice(message)
+            return reason or _named_twice(message)
+        case "FunctionProto":
+            return _named_twice(message)
         case "Tensor" if message.elem_type and not type_name(message.elem_type):
             return f"there is no type of tensors {message.elem_type}"
     return ""
@@ -139,9 +145,14 @@ def type_name(number: int) -> str:
 
 
 def _wrong_sparse(constant: Any) -> str:
-    if min(constant.dims, default=0) < 0 or prod(constant.dims) >= LONGEST:
-        sizes = " x ".join(map(str, constant.dims))
-        return f"sparse constant `{constant.values.name}` has {sizes} elements"
+    """Values are as many as their places, which are numbers of elements, or of rows, columns ..."""
+    name, dims = constant.values.name, list(constant.dims)
+    if min(dims, default=0) < 0 or prod(dims) >= LONGEST:
+        sizes = " x ".join(map(str, dims))
+        return f"sparse constant `{name}` has {sizes} elements"
+    count = prod(constant.values.dims)
+    if list(constant.indices.dims) not in ([count], [count, len(dims)]):
+        return f"sparse constant `{name}` has {count} values, and not as many places"
     return ""
 
 
@@ -196,10 +207,12 @@ def _wrong_list(tensor: Any, name: str, count: int) -> str:
     return ""
 
 
-def _wrong_attribute(attribute: Any) -> str:
+def _wrong_attribute(attribute: Any, of_function: bool) -> str:
     from onnx import helper
 
     if attribute.ref_attr_name:
+        if of_function:
+            return ""
         return f"attribute `{attribute.name}` takes the value of another one outside of a function"
     try:
         helper.get_attribute_value(attribute)
@@ -218,6 +231,17 @@ def _made_twice(graph: Any) -> str:
     return ""
 
 
+def _named_twice(graph: Any) -> str:
+    """ONNX Runtime refuses graphs with two nodes of one name, unless they are constants."""
+    named: set[str] = set()
+    for node in graph.node:
+        if node.name and node.op_type != "Constant":
+            if node.name in named:
+                return f"there are two nodes `{node.name}`, and ONNX Runtime refuses such a network"
+            named.add(node.name)
+    return ""
+
+
 def _wrong_operator(node: Any, opset: int) -> str:
     from onnx import defs
 
@@ -228,10 +252,19 @@ def _wrong_operator(node: Any, opset: int) -> str:
     if node.domain not in STANDARD or not defs.has(node.op_type, opset, ""):
         return ""
     schema = defs.get_schema(node.op_type, opset, "")
+    if schema.deprecated:
+        return f"{what} is no operator of version {opset} any more"
     if not schema.min_input <= len(node.input) <= schema.max_input:
         return f"{what} has {len(node.input)} inputs"
     if not schema.min_output <= len(node.output) <= schema.max_output:
         return f"{what} has {len(node.output)} outputs"
+    for word, formal, actual in (
+        ("input", schema.inputs, node.input),
+        ("output", schema.outputs, node.output),
+    ):
+        for one, name in zip(formal, actual, strict=False):
+            if not name and one.option == defs.OpSchema.FormalParameterOption.Single:
+                return f"{what} has no {word} `{one.name}`"
     reason = _wrong_attributes(what, schema, attributes)
     if reason:
         return reason
@@ -241,7 +274,10 @@ def _wrong_operator(node: Any, opset: int) -> str:
 
 
 def _wrong_attributes(what: str, schema: Any, attributes: dict[str, Any]) -> str:
-    """Those that an operator needs are there, and those that it knows have their types."""
+    """Those that an operator needs are there, and all are known and have their types."""
+    unknown = next((n for n in attributes if n not in schema.attributes and n[:2] != "__"), "")
+    if unknown:
+        return f"{what} has no attribute `{unknown}`"
     for name, wanted in schema.attributes.items():
         attribute = attributes.get(name)
         if attribute is None:

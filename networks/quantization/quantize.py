@@ -47,6 +47,7 @@ from ...model.files import scratch
 from ..onnx.interface import NetworkError, read_network
 from ..onnx.nodes import first_output, made_by, read_by
 from ..onnx.order import in_order
+from .tails import parts, tail
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,17 +199,23 @@ def loss(
     on them.
 
     Outputs whose size turns out another (boxes that are found or not) cannot be compared: they are
-    left out.
+    left out. One that joins tensors of different ranges has a loss for each of these, since the
+    loss of the whole would be that of the large one.
     """
     exact, coarse = _session(str(path)), _session(quantized)
     names = [o.name for o in exact.get_outputs()]
-    sums = [_Sum() for _ in names]
+    joined = parts(path, samples)
+    sums: dict[str, _Sum] = {}
     for sample in samples:
-        for total, wanted, found in zip(
-            sums, exact.run(names, sample), coarse.run(names, sample), strict=True
+        for name, wanted, found in zip(
+            names, exact.run(names, sample), coarse.run(names, sample), strict=True
         ):
-            total.add(wanted, found)
-    return tuple(t.loss(n) for n, t in zip(names, sums, strict=True) if t.alike)
+            if name in joined and wanted.shape == found.shape:
+                for part in joined[name]:
+                    sums.setdefault(part.name, _Sum()).add(part.of(wanted), part.of(found))
+            else:
+                sums.setdefault(name, _Sum()).add(wanted, found)
+    return tuple(t.loss(name) for name, t in sums.items() if t.alike)
 
 
 @contextmanager
@@ -249,6 +256,8 @@ def _quantized(
         # Two nodes of one name would confuse the quantizer.
         node.name = first_output(node)
     left_out = _left_out(model.graph, scheme)
+    if not scheme.symmetric:  # there, what no layer in 8 bits reads stays as it is
+        left_out |= tail(model, samples)
     # Types of what only ONNX Runtime knows; it does not write them itself.
     made = made_by(model.graph.node)
     model.graph.value_info.extend(v for v in whole.graph.value_info if v.name in made)

@@ -18,6 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Optional
 
+from .full import Watched, watch
 from .interpreter import Holding
 from .ready import Fired, Need, counts_of, times_since_ready
 from .samples import Spread, go_on
@@ -37,11 +38,19 @@ WAITING = 1_000_000
 WAITING_IN_ALL = 50_000_000
 
 
+#: Nanoseconds after which a source waits for something rare.
+RARE = 500_000_000
+
+
 class _Times:
-    """Replaces the tracer: keeps durations by task."""
+    """Replaces the tracer: keeps durations by task. A run of a batch may compute fewer firings than
+    it stands for, where tokens are missing: these share its time."""
 
     def __init__(self) -> None:
         self.samples: dict[str, list[int]] = {}
+        #: Durations of whole runs of networks with a batch, by how many firings they compute.
+        self.runs: dict[str, dict[int, list[int]]] = {}
+        self._before: dict[str, int] = {}
         self.spreads: dict[str, Spread] = {}
         self.holding: Holding | None = None
 
@@ -51,11 +60,18 @@ class _Times:
         if self.holding is not None:  # deliberate contention: no sample
             self.holding.fired(task.name)
             return
-        name, ns = task.name, (end - start) // group
+        name = task.name
+        computed = max(1, min(group, task.firings - self._before.get(name, 0)))
+        self._before[name] = task.firings
+        ns = (end - start) // computed
         if name not in self.samples:
             self.samples[name], self.spreads[name] = [], Spread()
-        self.samples[name].append(ns)
+        # the first run counts once, since the first sample is left out
+        self.samples[name] += [ns] * (computed if self.samples[name] else 1)
         self.spreads[name].add(ns)
+        if task.code.batch > 1:
+            runs = self.runs.setdefault(name, {})
+            runs.setdefault(computed, []).append(end - start)
 
     def release(self, *told: Any) -> None:
         """Not needed: the period gives the release of a source."""
@@ -176,8 +192,12 @@ class _Frames:
 class _Watch:
     """Ends a run when it has been watched for long enough: a thread of its own."""
 
-    def __init__(self, program: Any, seconds: float, times: Optional[_Times]) -> None:
+    def __init__(
+        self, program: Any, seconds: float, times: Optional[_Times], *, silence: bool
+    ) -> None:
         self._program, self._seconds = program, seconds
+        #: May an app have no data as long as it is measured?
+        self._silence = silence
         #: The times of tasks, if these are to be measured, with who holds the interpreter.
         self._times = times
         self._marks: list[_Frames] = []
@@ -199,16 +219,20 @@ class _Watch:
             self._program.run.fail(self._failure("", "", None, reason))
 
     def _stop_when_seen(self) -> None:
-        """Wait for the time, until every app has finished a frame, and until the times of tasks are
-        known, within limits."""
+        """Wait for the time, until every app has finished a frame or waits for data, and until the
+        times of tasks are known, within limits."""
         program = self._program
         time.sleep(self._seconds * WARM_UP)
         self._marks.append(_Frames(program.apps))
         time.sleep(self._seconds * (1 - WARM_UP))
         give_up = time.monotonic() + max(LONGEST_FRAME, 10 * self._seconds)
-        while waiting := [a.name for a in program.apps if a.frames == 0 and a.limit > 0]:
-            if time.monotonic() > give_up:
-                reason = f"no frame of {waiting[0]} was finished; {program.run.who_waits()}"
+        while waiting := [a for a in program.apps if a.frames == 0 and a.limit > 0]:
+            over = time.monotonic() > give_up
+            enough = any if over else all  # a source that is not live holds up other apps
+            if self._silence and enough(self._has_no_data(app, over) for app in waiting):
+                break
+            if over:
+                reason = f"no frame of {waiting[0].name} was finished; {program.run.who_waits()}"
                 program.run.fail(self._failure("", "", None, reason))
                 return
             time.sleep(0.05)
@@ -221,6 +245,16 @@ class _Watch:
             self._times.holding = Holding()
             self._times.holding.watch(HOLDING)
         program.run.interrupts += 1
+
+    def _has_no_data(self, app: Any, over: bool) -> bool:
+        """Has a source of the app waited for a while, one that is `live` unless the time is over?
+        What triggers it may be rare."""
+        for worker in self._program.run.workers:
+            firing = worker.firing
+            if firing is not None and firing[0].app is app and firing[0].is_source:
+                waits = time.perf_counter_ns() - firing[2] > RARE
+                return waits and (over or firing[0].live)
+        return False
 
     def _go_on(self, times: _Times, give_up: float) -> None:
         """Wait until the times of tasks are known well enough, or that takes too long. The tasks of
@@ -273,8 +307,9 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
         # otherwise single firings are not needed, and a tracer would only slow the program down
         program.run.tracer = times
     # one thread fires everything if strict: its hold on the interpreter can be measured
-    watch = _Watch(program, float(seconds), times if strict else None)
-    watch.start()
+    watched = watch(program.tasks) if strict else {}
+    watching = _Watch(program, float(seconds), times if strict else None, silence=bool(mode))
+    watching.start()
     execute = importlib.import_module("runtime.lifecycle").execute
     good = execute(
         program, full_speed=not paced, strict=strict, watchdog=WATCHDOG, drain=float("inf")
@@ -287,22 +322,37 @@ def main(directory: str, seconds: str, output: str, mode: str) -> int:
     elif skipped:
         document = {"failure": "\n".join(skipped)}
     else:
-        document = _measured(program, times, watch)
+        document = {**_measured(program, times, watching), **_full(program, times, watched)}
     Path(output).write_text(json.dumps(document))
     program.run.cells.leave(0)
     return 0
 
 
-def _measured(program: Any, times: _Times, watch: _Watch) -> dict[str, Any]:
+def _measured(program: Any, times: _Times, watching: _Watch) -> dict[str, Any]:
     """What was seen of a program that has ended well, as a document."""
     return {
         "samples": times.samples,
         **_of_tasks([t for app in program.apps for t in app.tasks]),
         "held": {} if times.holding is None else times.holding.shares(),
-        "period_ns": watch.periods(),
+        "period_ns": watching.periods(),
         **_of_apps(program.apps),
         "busy": _busy(program),
-        "delayed": watch.delayed,
+        "delayed": watching.delayed,
+    }
+
+
+def _full(program: Any, times: _Times, watched: dict[str, Watched]) -> dict[str, Any]:
+    """With how much tasks have fired that may fire with less than bounds count, and times of
+    firings with as much."""
+    beat = program.run.cells.beat
+    runs = {name: [*by_size.items()] for name, by_size in times.runs.items()}
+    for name, task in watched.items():
+        runs[name] = [*runs.get(name, ()), *task.runs(beat).items()]
+    full = {name: task.full(beat) for name, task in watched.items()}
+    return {
+        "runs": {name: found for name, found in runs.items() if found},
+        "full": {name: found for name, found in full.items() if found},
+        "counts": {n: [(p, *c) for p, c in t.counts.items()] for n, t in watched.items()},
     }
 
 

@@ -148,8 +148,21 @@ def _fired(events: Sequence[Dict[str, Any]]) -> List[Fired]:
 def _samples(fired: Sequence[Fired]) -> Dict[str, List[int]]:
     samples: Dict[str, List[int]] = {}
     for each in fired:
-        samples.setdefault(each.task, []).append((each.end - each.start) // each.group)
+        share = (each.end - each.start) // each.group
+        known = samples.setdefault(each.task, [])
+        known += [share] * (each.group if known else 1)
     return samples
+
+
+def _runs(fired: Sequence[Fired]) -> Dict[str, List[Tuple[int, List[int]]]]:
+    """Times of whole runs of networks with a batch, by how many firings they compute."""
+    found: Dict[str, Dict[int, List[int]]] = {}
+    grouped = {each.task for each in fired if each.group > 1}
+    for each in fired:
+        if each.task in grouped:
+            runs = found.setdefault(each.task, {})
+            runs.setdefault(each.group, []).append(each.end - each.start)
+    return {task: list(runs.items()) for task, runs in found.items()}
 
 
 def _with_rare(samples: Dict[str, List[int]], report: Dict[str, Any]) -> Dict[str, List[int]]:
@@ -264,7 +277,7 @@ def _main(directory: str, asked: float, output: str, mode: str) -> int:
         frames = ["--frames", str(FEWEST_FRAMES)]
         ran = _run([*program, *frames], max(LONGEST_FRAME, 10 * asked), bool(mode))
     failure = ran.failure
-    if not failure and ran.silent:
+    if not failure and ran.silent and (ran.unheard or not mode):
         failure = f"no frame of {ran.silent} was finished"
     if not failure:
         failure = "\n".join(_skipped(ran.report))
@@ -277,6 +290,8 @@ def _main(directory: str, asked: float, output: str, mode: str) -> int:
     if mode:
         samples = _with_rare(samples, ran.report)
     document = {"samples": samples, "held": {}, "delayed": ran.delayed, **_of_report(ran.report)}
+    if mode == "strict":
+        document["runs"] = _runs(fired)
     Path(output).write_text(json.dumps(document))
     return 0
 

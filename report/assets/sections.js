@@ -381,7 +381,7 @@ function searchSection() {
     return made;
   }
   const rows = [["search", found.name], ["objective", found.objective], ["looked at", `${count(found.evaluations, "configuration")}${found.measured_runs ? `, ${count(found.measured_runs, "run")}` : ""}`],
-    ["took", `${found.seconds.toFixed(1)} s, seed ${found.seed}`], ["optimal", found.optimal ? "yes, in the model of times" : "not proved"]];
+    ["took", `${found.seconds.toFixed(1)} s, seed ${found.seed}`], ["optimal", found.optimal ? `yes, in the model of times, ${found.over}` : "not proved"]];
   made.append(h("dl", { class: "facts" }, rows.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
   if (found.why.length) made.append(h("ul", { class: "notes" }, found.why.map((line) => h("li", {}, prose(line)))));
   if (found.history.some(([, , v]) => v !== null)) made.append(convergence(found));

@@ -210,7 +210,7 @@ def _starts(problem: JointProblem, liked: list[list[int]]) -> Iterator[Assignmen
             tasks = []
             for task in problem.tasks:
                 places = problem.at_home(task)
-                order = sorted(places, key=lambda p: (task.work(problem.kind[p]), p))
+                order = sorted(places, key=lambda p: (problem.load(task, p), p))
                 tasks.append(order[0] if best else order[-1])
             yield _placed(problem, Assignment(choice, (), tuple(tasks)))
 
@@ -228,7 +228,7 @@ def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
     """Stages that have no place yet to the processors of their kind with the least to do."""
     used = {p: float(part) for p, part in problem.served.items()}
     for task, place in zip(problem.tasks, rough.tasks, strict=True):
-        used[place] += float(task.work(problem.kind[place]) / problem.period[task.group])
+        used[place] += float(problem.load(task, place))
     places: dict[tuple[int, int], str] = {}
     slots = []
     for n, (network, c) in enumerate(zip(problem.networks, rough.choice, strict=True)):
@@ -274,10 +274,7 @@ def _relieved(problem: JointProblem, here: Assignment, rng: random.Random) -> As
     moves = []
     for t, task in enumerate(problem.tasks):
         if here.tasks[t] == busiest:
-            share = {
-                p: used[p] + task.work(problem.kind[p]) / problem.period[task.group]
-                for p in problem.places(task)
-            }
+            share = {p: used[p] + problem.load(task, p) for p in problem.places(task)}
             best = min((p for p in share if p != busiest), key=lambda p: share[p], default=busiest)
             if best != busiest and share[best] < used[busiest]:
                 moves.append((t, best))

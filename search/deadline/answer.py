@@ -32,7 +32,7 @@ from ...profiling.measure import MeasuredTimes
 from .conditions import conditions
 from .limits import Held, held
 from .outcome import Outcome
-from .problem import Assignment, JointProblem, TaskGroup
+from .problem import Assignment, BackgroundApp, JointProblem, TaskGroup
 from .program import timed
 from .verdict import MappingVerdict
 
@@ -58,17 +58,19 @@ def mapping_of(
         outcome.proved,
         outcome.history,
         tuple(_point(problem, *point) for point in front[:MOST_POINTS]),
+        scope=outcome.scope,
     )
     found = outcome.assignment
     empty = Mapping(problem.platform.name, (), (), outcome.search, effort=effort)
     if found is None or verdict is None:
         return empty
-    held_if = conditions(problem, found, program or timed(problem, found))
+    system = program or timed(problem, found)
+    held_if = conditions(problem, found, system)
     groups = tuple(_bound(problem, g, verdict, seen, held_if[g.name]) for g in problem.groups)
     return replace(
         empty,
         placements=_placements(problem, found),
-        predicted_period_ns=_periods(problem),
+        predicted_period_ns=_periods(problem, problem.beside(found)),
         networks=_plans(problem, found),
         utilization=tuple((p, float(u)) for p, u in verdict.utilization.items()),
         groups=groups,
@@ -95,10 +97,12 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
     return Assignment(tuple(choice), tuple(steps), tuple(tasks))
 
 
-def _periods(problem: JointProblem) -> tuple[tuple[str, float], ...]:
+def _periods(
+    problem: JointProblem, beside: Iterable[BackgroundApp]
+) -> tuple[tuple[str, float], ...]:
     """The period of each group, and the predicted ones of what is in the background."""
     periods = [(group.name, float(group.period_ns)) for group in problem.groups]
-    periods += [(a.name, a.predicted_period_ns) for a in problem.background]
+    periods += [(a.name, a.predicted_period_ns) for a in beside]
     return tuple(period for period in periods if isfinite(period[1]))
 
 
@@ -172,13 +176,15 @@ def _placements(problem: JointProblem, found: Assignment) -> tuple[Placement, ..
     placements = []
     cpus = _cpus(problem)
     for task, place in zip(problem.tasks, found.tasks, strict=True):
+        if task.homes:
+            continue
         bands = problem.bands.get(task.name, ()) if problem.kind[place] == "cpu" else ()
         placed = Placement(task.name, (place,), bands=bands)
         placements.append(placed_on_engine(placed, problem.engines.get(task.name), cpus))
     at = {task.name: place for task, place in zip(problem.tasks, found.tasks, strict=True)}
     ends = (follower for follower in problem.followers if follower.task is not None)
     placements += (Placement(end.name, (at[end.source],)) for end in ends)
-    for app in problem.background:
+    for app in problem.beside(found):
         placements += app.placements
     return tuple(placements)
 

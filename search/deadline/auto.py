@@ -22,8 +22,10 @@ from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .least_late import least_late
 from .loads import RESOLUTION
 from .outcome import Outcome
+from .place import plain
 from .problem import Assignment, DeadlineTask, JointProblem, in_common
 from .relaxed import Relaxed, relax
+from .scope import scope_of
 from .verdict import verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
@@ -60,7 +62,8 @@ def search(
         return SEARCHES[name](within, seed, part, progress, search_workers)
 
     outcome = by_objectives([problem], attempt, budget, objectives)
-    outcome = replace(outcome, limit=budget.evaluations)
+    scope = scope_of([problem], outcome.cores)
+    outcome = replace(outcome, limit=budget.evaluations, scope=scope)
     if outcome.assignment is None or outcome.verdict is None:
         return outcome
     if outcome.verdict.feasible and name == "auto" and not objectives:
@@ -162,12 +165,12 @@ def _movable_work(
     problem: JointProblem, like: Assignment, choice: tuple[int, ...]
 ) -> dict[str, Fraction]:
     """The utilization that each group has on CPUs and may take to others."""
-    work = {group.name: Fraction(0) for group in problem.groups}
+    work = dict.fromkeys(problem.period, Fraction(0))
     for network, c in zip(problem.networks, choice, strict=True):
         work[network.group] += network.candidates[c].work("cpu") / problem.period[network.group]
     for task, place in zip(problem.tasks, like.tasks, strict=True):
         if _movable(problem, task, place):
-            work[task.group] += task.work("cpu") / problem.period[task.group]
+            work[task.group] += problem.load(task, place)
     return work
 
 
@@ -175,11 +178,7 @@ def _homes(
     problem: JointProblem, work: dict[str, Fraction], cores: Sequence[str]
 ) -> dict[str, str]:
     """The CPU of each group: the group with the most work first, to the CPU with the least."""
-    used = dict(problem.served)
-    for task in problem.tasks:
-        if task.name in problem.pins:
-            place = problem.pins[task.name]
-            used[place] += task.work(problem.kind[place]) / problem.period[task.group]
+    used = dict(problem.settled)
     home = {}
     for group in sorted(work, key=lambda name: (-work[name], name)):
         home[group] = min(cores, key=lambda p: used[p])
@@ -219,12 +218,14 @@ def _exact(
     progress: Progress | None,
     search_workers: SearchWorkers,
 ) -> Outcome:
-    """The solver has threads of its own, and needs no help."""
+    """The solver has threads of its own, and needs no help. Where it looked at nothing, because the
+    work does not fit, the answer is spread evenly."""
     begin = time.monotonic()
     optimum = solve(problem, seed=seed, budget=budget, progress=progress)
     answer = optimum.assignment, optimum.verdict
     if optimum.verdict is None:
-        answer = least_late(problem, optimum.late, budget) or answer
+        late = optimum.late or {plain(problem, (0,) * len(problem.networks))[1]: 0.0}
+        answer = least_late(problem, late, budget) or answer
     return Outcome(
         "exact",
         *answer,

@@ -12,6 +12,7 @@ from ...analysis.timing.system import TimedGroup, TimedSystem
 from ...model.conditions import Condition, together
 from ...model.platform import Platform
 from .interpreter import waited_for
+from .partly_measured import partly_measured
 from .problem import Assignment, DeadlineTask, JointProblem, TaskGroup
 
 #: Conditions by group.
@@ -23,7 +24,8 @@ def conditions(
 ) -> GroupConditions:
     """The conditions of each group's verdict."""
     own = {group.name: tuple(_own(problem, assignment, group)) for group in problem.groups}
-    waits = waited_for(problem, system)
+    waits = waited_for(problem, system, problem.beside(assignment))
+    partly = partly_measured(problem, system)
     near = delaying(system)
     found = {}
     for group in problem.groups:
@@ -31,6 +33,8 @@ def conditions(
         made = [condition for name in names for condition in own[name]]
         if waits[group.name]:
             made.append(Condition("interpreter", waits[group.name]))
+        if partly[group.name]:
+            made.append(Condition("full", tuple(partly[group.name])))
         if problem.below_by_niceness:
             made.append(Condition("niceness"))
         found[group.name] = together(made)

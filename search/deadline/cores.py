@@ -120,6 +120,7 @@ def _ways(problems: Collection[JointProblem]) -> list[frozenset[str]]:
     pools = [pool for pool in one.platform.pools if pool.kind == "cpu"]
     needed: set[str] = set()
     for problem in problems:
+        needed.update(p for p, share in problem.settled.items() if share)
         needed.update(problem.pins.values())
         if problem.roaming:  # the first CPU of a machine fires what has no CPU beside it
             needed.update(cpus[0] for cpus in problem.cpus_of_machine.values())

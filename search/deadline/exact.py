@@ -333,7 +333,7 @@ class _Model(LoadModel):
         for own in homes.values():
             self._model.add_at_most_one(own.values())
         for t, task in enumerate(self._problem.tasks):
-            for p in self._places[t]:
+            for p in self._places[t] if task.group in homes else ():
                 if p in homes[task.group] and task.name not in self._problem.pins:
                     self._model.add_implication(self._item[t, p], homes[task.group][p])
 
@@ -377,7 +377,8 @@ class _Model(LoadModel):
                         yield var
 
     def _all_groups(self) -> set[str]:
-        return {t.name for t in self._problem.groups}
+        """All groups, and servers that are tasks, each of them for itself."""
+        return set(self._problem.period)
 
     def _reaching(self, assignment: Assignment, groups: set[str]) -> set[str]:
         """The groups that the bounds of these depend on: they share a processor, or share one with
@@ -394,7 +395,7 @@ class _Model(LoadModel):
 
     def _used(self, assignment: Assignment) -> dict[str, set[str]]:
         """The processors of each group."""
-        used: dict[str, set[str]] = {t.name: set() for t in self._problem.groups}
+        used: dict[str, set[str]] = {name: set() for name in self._all_groups()}
         for t, p in enumerate(assignment.tasks):
             used[self._problem.tasks[t].group].add(p)
         for n, places in enumerate(assignment.stages):

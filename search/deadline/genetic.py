@@ -232,10 +232,11 @@ def entire_ga(
 
 
 def _loosened(problem: JointProblem) -> JointProblem:
-    return replace(
-        problem,
-        groups=tuple(replace(t, deadline_ns=4 * t.period_ns, paths=()) for t in problem.groups),
-    )
+    loose = [
+        replace(group, deadline_ns=4 * group.period_ns, paths=(), chains=())
+        for group in problem.groups
+    ]
+    return replace(problem, groups=tuple(loose))
 
 
 def baseline(
@@ -294,7 +295,8 @@ def _networks_alone(problem: JointProblem) -> JointProblem:
                 for channel in group.channels
                 if channel.source in names and channel.destination in names
             )
-            groups.append(replace(group, channels=channels, paths=()))
+            order = tuple(name for name in group.order if name in names)
+            groups.append(replace(group, channels=channels, paths=(), order=order, chains=()))
     return replace(problem, tasks=(), followers=(), groups=tuple(groups))
 
 

@@ -1,16 +1,16 @@
 """The groups whose workers may wait for Python's interpreter, which no bound counts.
 
-In: a joint problem, and the program of an assignment. Out: by group, the tasks that may hold the
-interpreter while a thread of the group wants it.
+In: a joint problem, the program of an assignment, and the apps without a period beside it. Out: by
+group, the tasks that may hold the interpreter while a thread of the group wants it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...analysis.timing.system import TimedSystem
-from .problem import JointProblem
+from .problem import BackgroundApp, JointProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,9 @@ class _Thread:
     holding: tuple[str, ...] = ()
 
 
-def waited_for(problem: JointProblem, system: TimedSystem) -> dict[str, tuple[str, ...]]:
+def waited_for(
+    problem: JointProblem, system: TimedSystem, beside: Sequence[BackgroundApp]
+) -> dict[str, tuple[str, ...]]:
     """The tasks that each group may have to wait for: those that run in Python without a `process`,
     in other threads of a program that threads of the group are in, too.
 
@@ -32,7 +34,7 @@ def waited_for(problem: JointProblem, system: TimedSystem) -> dict[str, tuple[st
     thread. A group waits for what its chains come through, too. In programs in C++ nothing is in
     Python.
     """
-    threads = [*_threads(problem, system)]
+    threads = [*_threads(problem, system, beside)]
     waits = {group.name: _by_others(group.name, threads) for group in problem.groups}
     found = {}
     for group in problem.groups:
@@ -51,7 +53,9 @@ def _by_others(group: str, threads: list[_Thread]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _threads(problem: JointProblem, system: TimedSystem) -> Iterator[_Thread]:
+def _threads(
+    problem: JointProblem, system: TimedSystem, beside: Sequence[BackgroundApp]
+) -> Iterator[_Thread]:
     """The workers, those of the background, and the threads that take what links bring."""
     machine_of, kind = problem.machine_of, problem.kind
     python = {task.name: task.python for task in problem.tasks}
@@ -64,7 +68,7 @@ def _threads(problem: JointProblem, system: TimedSystem) -> Iterator[_Thread]:
         yield _Thread(machine_of[place], groups, holding)
         if place in arrivals:
             yield _Thread(arrivals[place], groups)
-    for app in problem.background:
+    for app in beside:
         places = {p.task: p.processors for p in app.placements}
         for task in app.holding:
             for machine in dict.fromkeys(machine_of[p] for p in places[task]):

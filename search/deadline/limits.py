@@ -82,7 +82,7 @@ class Engines:
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):
             if task.engine:
                 places.append(place)
-        for app in problem.background:
+        for app in problem.beside(assignment):
             places += app.engines
         engines = {str(number): (place,) for number, place in enumerate(places)}
         for pool, _, _ in crowded(problem.platform, engines):

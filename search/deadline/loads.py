@@ -11,15 +11,17 @@ solution, not thousands.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
+from ...analysis.timing.system import TimedBackground
 from ..budget import Budget
-from .problem import Assignment, DeadlineTask, JointProblem
+from .problem import Assignment, JointProblem
 from .verdict import utilizations
 
 #: Threads of the solver: its answers depend on their number, so it is not that of the machine.
@@ -54,14 +56,9 @@ def alike(problem: JointProblem) -> tuple[tuple[int, ...], ...]:
     found: dict[tuple[object, ...], list[int]] = {}
     for t, task in enumerate(problem.tasks):
         places = problem.places(task)
-        loads = tuple(_load(problem, task, place) for place in places)
+        loads = tuple(problem.load(task, place) for place in places)
         found.setdefault((places, loads, task.engine), []).append(t)
     return tuple(tuple(own) for own in found.values())
-
-
-def _load(problem: JointProblem, task: DeadlineTask, place: str) -> Fraction:
-    """The share of a processor's time that a task takes there."""
-    return task.work(problem.kind[place]) / problem.period[task.group]
 
 
 class LoadModel:
@@ -129,7 +126,7 @@ class LoadModel:
         for p in self._places[k]:
             var = self._model.new_int_var(0, count, "")
             self._item[k, p] = var
-            self._terms[p].append((var, _units(_load(self._problem, task, p))))
+            self._terms[p].append((var, _units(self._problem.load(task, p))))
             if task.engine:
                 self._engines[p].append(var)
             here.append(var)
@@ -150,11 +147,23 @@ class LoadModel:
     def _alike(self) -> Iterator[list[str]]:
         """Processors that can be exchanged for each other without a difference, pool by pool."""
         special = {*self._problem.pins.values(), *self._problem.left_out}
-        special |= {p for p, part in self._problem.served.items() if part}
         if self._problem.roaming:  # the first CPU fires what has no CPU beside it
             special |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
         for pool in self._problem.platform.pools:
-            yield [p for p in pool.processors if p not in special]
+            alike: dict[frozenset[tuple[TimedBackground, int]], list[str]] = {}
+            for p in pool.processors:
+                if p not in special:
+                    alike.setdefault(self._beside(p), []).append(p)
+            yield from alike.values()
+
+    def _beside(self, processor: str) -> frozenset[tuple[TimedBackground, int]]:
+        """What apps without a period do on a processor in any assignment."""
+        apps = [*self._problem.background]
+        for task in self._problem.servers:
+            apps += [app for home, app in task.homes.items() if home != processor]
+        workers = (worker for app in apps for worker in app.workers)
+        here = (worker for worker in workers if worker.processor == processor)
+        return frozenset(Counter(replace(worker, processor="") for worker in here).items())
 
     def _order_alike(self) -> None:
         for free in self._alike():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...model.mapping import Point
+from ...model.scope import NOTHING_MOVED, Scope
 from .exact import Impossible
 from .problem import Assignment
 from .verdict import MappingVerdict
@@ -43,10 +44,10 @@ class Outcome:
     `bound` holds for the maximum utilization of all assignments (of the candidates given); None if
     unknown.
 
-    `proved`: none is better. `impossible`: why no assignment meets all limits and deadlines, if
-    that is proved. `spared`: the best utilization found, if an answer with fewer processors was
-    preferred, and `balanced` that assignment; `apart`: fewer groups that arrows join share a CPU in
-    the answer. `history` is the progress of the search, `front` the Pareto front
+    `proved`: none in the `scope` is better. `impossible`: why no assignment meets all limits and
+    deadlines, if that is proved. `spared`: the best utilization found, if an answer with fewer
+    processors was preferred, and `balanced` that assignment; `apart`: fewer groups that arrows join
+    share a CPU in the answer. `history` is the progress of the search, `front` the Pareto front
     (`genetic.Best.front`). `cores`: the number of CPUs, if it was an objective; if it was the first
     one, `bound` and `proved` hold for that number.
     """
@@ -67,6 +68,7 @@ class Outcome:
     cores: FewestCores | None = None
     counted: int = 0
     limit: int | None = None
+    scope: Scope = NOTHING_MOVED
 
     @property
     def objective(self) -> str:

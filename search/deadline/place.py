@@ -85,10 +85,7 @@ class Placer:
         """Utilization of an item on each processor that it may go to."""
         it = self.problem.tasks[task]
         places = self.problem.at_home(it) if at_home else self.problem.places(it)
-        return {
-            self._number[p]: float(it.work(self.problem.kind[p]) / self.problem.period[it.group])
-            for p in places
-        }
+        return {self._number[p]: float(self.problem.load(it, p)) for p in places}
 
     @cached_property
     def _item_works(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
@@ -212,5 +209,4 @@ def plain(
 
 
 def _on(problem: JointProblem, task: int, processor: str) -> float:
-    it = problem.tasks[task]
-    return float(it.work(problem.kind[processor]) / problem.period[it.group])
+    return float(problem.load(problem.tasks[task], processor))

@@ -56,6 +56,9 @@ class DeadlineTask:
     processors of the kinds in `python` it holds the interpreter while it computes. Times of the
     kinds in `by_text` are the text's, of the kinds in `pinned` those of the pin, for that
     processor.
+
+    The server of an app with a share is a task, too, where several CPUs could have it: its firing
+    is the budget, its group the app, and `homes` has the app with the server on each of these CPUs.
     """
 
     name: str
@@ -73,6 +76,13 @@ class DeadlineTask:
     python: frozenset[str] = frozenset()
     by_text: frozenset[str] = frozenset()
     pinned: frozenset[str] = frozenset()
+    homes: Mapping[str, BackgroundApp] = field(default_factory=dict)
+
+    @property
+    def everywhere(self) -> frozenset[str]:
+        """The CPUs where an app with a share has a server wherever its `homes` are: pins say so."""
+        served = (set(app.served) for app in self.homes.values())
+        return frozenset(set.intersection(*served)) if self.homes else frozenset()
 
     def last_ns(self, kind: str) -> int:
         """Worst-case time of the last firing of an iteration."""
@@ -235,15 +245,28 @@ class BackgroundApp:
     share: Served | None = None
     holding: tuple[str, ...] = ()
 
+    @property
+    def served(self) -> dict[str, Fraction]:
+        """What its servers take of CPUs."""
+        taken: dict[str, Fraction] = {}
+        for worker in self.workers:
+            if worker.server is not None:
+                taken[worker.processor] = worker.server.part
+        return taken
+
 
 @dataclass(frozen=True)
 class JointProblem:
     """Everything that does not change during a search.
 
+    `background` are the apps without a period that are in one place; those whose servers have no
+    place yet are among the `tasks`, behind all others (`DeadlineTask.homes`).
+
     `bands`: how networks go that run whole on a CPU; times are those of bands then. Nothing is
     placed on processors that are `left_out`. `engines` are those of networks on CPUs by task, where
     it is not ONNX Runtime; times are theirs. `linked` are the pairs of groups that arrows join, of
-    which one shall go on where the other hangs.
+    which one shall go on where the other hangs. `partly` has tasks whose times were measured with
+    less than bounds count: by kind of processor, with what.
     """
 
     platform: Platform
@@ -259,6 +282,7 @@ class JointProblem:
     background: tuple[BackgroundApp, ...] = ()
     engines: Mapping[str, OtherEngine] = field(default_factory=dict)
     linked: frozenset[frozenset[str]] = frozenset()
+    partly: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def roaming(self) -> tuple[Follower, ...]:
@@ -274,20 +298,50 @@ class JointProblem:
         return any(pool.kind == "cpu" and pool.scheduler == "static_order" for pool in pools)
 
     @cached_property
-    def unassured(self) -> tuple[str, ...]:
+    def servers(self) -> tuple[DeadlineTask, ...]:
+        """The tasks that are servers."""
+        return tuple(task for task in self.tasks if task.homes)
+
+    def beside(self, assignment: Assignment | None) -> tuple[BackgroundApp, ...]:
+        """The apps without a period, their servers where an assignment has them. Without one they
+        are on some CPU."""
+        found = []
+        for number, task in enumerate(self.tasks):
+            if task.homes:
+                place = next(iter(task.homes)) if assignment is None else assignment.tasks[number]
+                found.append(task.homes[place])
+        return (*found, *self.background)
+
+    def unassured(self, assignment: Assignment | None) -> tuple[str, ...]:
         """The CPUs without priorities that servers are on: others take what they can get there."""
-        workers = (worker for app in self.background for worker in app.workers)
-        places = dict.fromkeys(worker.processor for worker in workers if worker.server is not None)
+        places = dict.fromkeys(place for app in self.beside(assignment) for place in app.served)
         return tuple(p for p in places if self.platform.pool_of(p).scheduler != "fixed_priority")
 
     @cached_property
     def served(self) -> dict[str, Fraction]:
-        """The share of each processor that servers take."""
+        """The share of each processor that servers take in any assignment."""
         taken = dict.fromkeys(self.processors, Fraction(0))
         for app in self.background:
-            for worker in app.workers:
-                if worker.server is not None:
-                    taken[worker.processor] += worker.server.part
+            for place, part in app.served.items():
+                taken[place] += part
+        for task in self.servers:
+            for place in task.everywhere:
+                taken[place] += task.work("cpu") / self.period[task.group]
+        return taken
+
+    def load(self, task: DeadlineTask, place: str) -> Fraction:
+        """The share of a processor's time that a task takes there, in addition to `served`."""
+        if task.homes and (place in task.everywhere or place not in task.homes[place].served):
+            return Fraction(0)
+        return task.work(self.kind[place]) / self.period[task.group]
+
+    @cached_property
+    def settled(self) -> dict[str, Fraction]:
+        """The share of each processor that any assignment takes: servers, and what is pinned."""
+        taken = dict(self.served)
+        for task in self.tasks:
+            if task.name in self.pins:
+                taken[self.pins[task.name]] += self.load(task, self.pins[task.name])
         return taken
 
     @cached_property
@@ -326,8 +380,13 @@ class JointProblem:
 
     @cached_property
     def period(self) -> dict[str, Fraction]:
-        """Period of each group."""
-        return {t.name: t.period_ns for t in self.groups}
+        """Period of each group, and of each server that is a task."""
+        periods = {t.name: t.period_ns for t in self.groups}
+        for task in self.servers:
+            for app in task.homes.values():
+                if app.share is not None:
+                    periods[task.group] = app.share.server.period_ns
+        return periods
 
     @cached_property
     def home(self) -> dict[str, str]:
@@ -339,7 +398,7 @@ class JointProblem:
         """
         cores = self.of_kind.get("cpu", ())
         used = {core: self.served[core] for core in cores}
-        own = {t.name: Fraction(0) for t in self.groups}
+        own = dict.fromkeys(self.period, Fraction(0))
         for task in self.tasks:
             if set(task.wcet_ns) == {"cpu"} and task.name not in self.pins:
                 own[task.group] += task.work("cpu") / self.period[task.group]
@@ -365,6 +424,8 @@ class JointProblem:
         able = (
             p for p in self.processors if self.kind[p] in task.wcet_ns and p not in self.left_out
         )
+        if task.homes:
+            return tuple(p for p in able if p in task.homes)
         return tuple(p for p in able if machine is None or self.machine_of[p] == machine)
 
 
@@ -382,7 +443,7 @@ class Assignment:
 def in_common(problem: JointProblem, assignment: Assignment) -> dict[tuple[str, ...], list[str]]:
     """The CPUs that two groups share although an arrow joins them, by pair: where one of the two
     hangs, the other may stop."""
-    used: dict[str, set[str]] = {group.name: set() for group in problem.groups}
+    used: dict[str, set[str]] = {name: set() for name in problem.period}
     for task, place in zip(problem.tasks, assignment.tasks, strict=True):
         used[task.group].add(place)
     for network, places in zip(problem.networks, assignment.stages, strict=True):

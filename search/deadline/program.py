@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
+from ...analysis.dataflow.static_order import batches
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
 from ...analysis.timing.program import released, timed_processor, timed_workers
+from ...analysis.timing.runs import in_runs, runs_of
 from ...analysis.timing.system import (
     Slowdown,
     TimedChannel,
@@ -85,9 +87,12 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
         Slowdown(c.victim, c.aggressor, c.factor) for c in problem.platform.contention
     )
     app_of = {task.name: app.name for app in apps for task in app.tasks}
-    background = tuple(worker for app in problem.background for worker in app.workers)
+    apps_beside = problem.beside(assignment)
+    background = tuple(worker for app in apps_beside for worker in app.workers)
     workers = timed_workers(threads.workers, app_of)
-    return TimedSystem(groups, processors, slowdowns, workers, background)
+    system = TimedSystem(groups, processors, slowdowns, workers, background)
+    sizes = {name: size for app in apps for name, size in batches(app).items()}
+    return in_runs(system, runs_of(threads.workers, sizes))
 
 
 def firing_times(
@@ -136,6 +141,8 @@ class _Program:
         self._cut: dict[str, CutNet] = {}
         self.tasks: dict[str, Fired] = {}
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+            if task.homes:  # its app is beside the groups
+                continue
             self.tasks[task.name] = _fired_item(task, place, problem.kind[place])
         for network, choice, places in zip(
             problem.networks, assignment.choice, assignment.stages, strict=True

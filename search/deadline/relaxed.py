@@ -3,9 +3,10 @@ tasks.
 
 In: a problem. Out: a bound that no assignment goes below which is proved to be in time, and for
 every candidate by how much the bound rises if it is chosen at least (its reduced cost). Processors
-of a pool are one, with as much time as all of them. Of deadlines it knows that no row of tasks may
-take longer by itself (`lengths`); a network is then a mixture of its candidates, and what is too
-long with the fastest others is left out.
+of a pool are one, with as much time as all of them; but the busiest has no less to do than the one
+with the largest task. Of deadlines it knows that no row of tasks may take longer by itself
+(`lengths`); a network is then a mixture of its candidates, and what is too long with the fastest
+others is left out.
 """
 
 from __future__ import annotations
@@ -66,9 +67,12 @@ class _LinearProgram:
         self._times: dict[str, list[tuple[Any, int]]] = {f.name: [] for f in problem.followers}
         self._chosen = [self._choose_candidate(network) for network in problem.networks]
         self._late: set[tuple[int, int]] = set()
+        #: By task: its fractions on kinds of processors.
+        self._shares: dict[str, dict[str, Any]] = {}
         for task in problem.tasks:
             self._share(task)
         self._limit_loads()
+        self._limit_each()
         self._limit_engines()
         if in_time:
             self._limit_lengths()
@@ -88,13 +92,19 @@ class _LinearProgram:
 
     def _share(self, task: DeadlineTask) -> None:
         """A task in fractions on the kinds of processors that can run it."""
-        period = self._problem.period[task.group]
         kinds = sorted({self._problem.kind[place] for place in self._problem.places(task)})
         shares = {kind: self._solver.NumVar(0, 1, "") for kind in kinds}
         self._solver.Add(sum(shares.values()) == 1)
+        self._shares[task.name] = shares
         for kind, share in shares.items():
-            self._loads[kind].append((share, float(task.work(kind) / period)))
+            self._loads[kind].append((share, self._least(task, kind)))
         self._times[task.name] = [(share, task.last_ns(kind)) for kind, share in shares.items()]
+
+    def _least(self, task: DeadlineTask, kind: str) -> float:
+        """The least load by a task on a processor of a kind."""
+        problem = self._problem
+        here = (place for place in problem.places(task) if problem.kind[place] == kind)
+        return float(min(problem.load(task, place) for place in here))
 
     def _limit_loads(self) -> None:
         """The processors of a kind have `worst` of their time for all that is on them."""
@@ -103,6 +113,34 @@ class _LinearProgram:
                 load = sum(fraction * utilization for fraction, utilization in terms)
                 load += float(sum(self._problem.served[p] for p in self._problem.of_kind[kind]))
                 self._solver.Add(load <= self._worst * len(self._problem.of_kind[kind]))
+
+    def _limit_each(self) -> None:
+        """The busiest processor has as much to do as each of them by pins, and as one that has the
+        largest task beside its pins."""
+        problem, settled = self._problem, self._problem.settled
+        self._solver.Add(self._worst >= float(max(settled.values())))
+        for task in problem.tasks:
+            if task.name not in problem.pins:
+                with_it: dict[str, Fraction] = {}
+                for place in problem.places(task):
+                    kind, load = problem.kind[place], settled[place] + problem.load(task, place)
+                    with_it[kind] = min(with_it.get(kind, load), load)
+                shares = self._shares[task.name]
+                self._solver.Add(
+                    self._worst >= sum(shares[k] * float(v) for k, v in with_it.items())
+                )
+        emptiest = {
+            kind: min((settled[p] for p in own), default=Fraction(0))
+            for kind, own in problem.of_kind.items()
+        }
+        for network, fractions in zip(problem.networks, self._chosen, strict=True):
+            period = problem.period[network.group]
+            largest = [
+                float(max(emptiest[stage.kind] + stage.work / period for stage in each.stages))
+                for each in network.candidates
+            ]
+            loads = zip(fractions, largest, strict=True)
+            self._solver.Add(self._worst >= sum(fraction * load for fraction, load in loads))
 
     def _limit_engines(self) -> None:
         """The processors of a kind hold so many engines."""

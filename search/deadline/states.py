@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ...analysis.timing.system import Refused
+from ...model.scope import NOTHING_MOVED, Scope
 from ..budget import Budget
 from .exact import Impossible
 from .outcome import NOTHING, FewestCores, Outcome
@@ -28,6 +29,7 @@ from .problem import (
 )
 from .program import CutNet, between_stages, names_of
 from .relaxed import as_fraction, relax
+from .scope import scope_of
 from .verdict import MappingVerdict, verdict
 
 #: Of the budget, what moving single tasks gets.
@@ -86,6 +88,7 @@ class StatesOutcome:
     cores: FewestCores | None = None
     evaluations: int = 0
     counted: int = 0
+    scope: Scope = NOTHING_MOVED
 
     @property
     def objective(self) -> str:
@@ -121,11 +124,13 @@ def search_states(
     *,
     budget: Budget,
     alternatives: Sequence[Sequence[str]] = (),
+    together: Sequence[Sequence[str]] = (),
 ) -> StatesOutcome:
     """Search within `budget`; `run` does it for one problem. Raises Refused for what has no bound.
 
     `alternatives` are tasks and networks that take each other's place in other states: they are in
     one place where that makes nothing worse, so that states can follow each other without a pause.
+    Those that are `together`, tasks and networks of one stage, are in one place if they can be.
     """
     granted = 0
     spending = budget.begin(lambda: granted)
@@ -155,8 +160,10 @@ def search_states(
         placed = CommonPlaces(
             *_without_stages(placed.with_answer(fixed, outcome.assignment), problems)
         )
+        placed = _joined(problems, placed, together)
         found[name] = outcome_of(problem, placed, bounds[name], outcome)
-    placed = _side_by_side(problems, _moved(problems, placed, spending.left), alternatives)
+    placed = _moved(problems, placed, spending.left, together)
+    placed = _side_by_side(problems, placed, alternatives)
     found = {
         name: outcome_of(problems[name], placed, bounds[name], found[name]) for name in problems
     }
@@ -198,8 +205,10 @@ def outcome_of(
     assignment = placed.of(problem)
     judged = verdict(problem, assignment)
     proved = judged.feasible and reaches(judged.maximum, bound)
+    scope = scope_of([problem])
     if like is None:
-        return Outcome("states", assignment, judged, bound, proved, None, 1, 0.0, counted=1)
+        alone = Outcome("states", assignment, judged, bound, proved, None, 1, 0.0, counted=1)
+        return replace(alone, scope=scope)
     return Outcome(
         like.search,
         assignment,
@@ -211,6 +220,7 @@ def outcome_of(
         like.seconds,
         counted=like.counted,
         limit=like.limit,
+        scope=scope,
     )
 
 
@@ -294,7 +304,10 @@ def _last(name: str, cut: Mapping[str, CutNet]) -> str:
 
 # -- moves -----------------------------------------------------------------------------------------
 def _moved(
-    problems: Mapping[str, JointProblem], placed: CommonPlaces, budget: Budget
+    problems: Mapping[str, JointProblem],
+    placed: CommonPlaces,
+    budget: Budget,
+    together: Sequence[Sequence[str]],
 ) -> CommonPlaces:
     """Move single tasks, and stages of networks, while that makes the worst state better and some
     budget is left."""
@@ -304,15 +317,44 @@ def _moved(
     better = True
     while better and not spending.over:
         better = False
-        for other in _neighbors(problems, placed):
+        for neighbor in _neighbors(problems, placed, together):
             if spending.over:
                 break
             looked += 1
+            other = _joined(problems, neighbor, together)
             score = _worst(problems, other)
             if score < best:
                 placed, best, better = other, score, True
                 break
     return placed
+
+
+def _joined(
+    problems: Mapping[str, JointProblem],
+    placed: CommonPlaces,
+    together: Sequence[Sequence[str]],
+) -> CommonPlaces:
+    """With the others of each group where the first of it that is placed is."""
+    for names in together:
+        at = next((place for name in names if (place := _at(placed, name)) is not None), None)
+        if at is not None:
+            for name in names:
+                placed = _placed_at(problems, placed, name, at) or placed
+    return placed
+
+
+def _placed_at(
+    problems: Mapping[str, JointProblem], placed: CommonPlaces, name: str, place: str
+) -> CommonPlaces | None:
+    """With something at a processor that may not be placed yet; None where it cannot be there."""
+    for problem in problems.values():
+        for network in problem.networks:
+            alone = [candidate.option for candidate in network.candidates]
+            if network.name == name and alone != [problem.kind[place]]:
+                return None
+            if network.name == name:
+                return replace(placed, networks={**placed.networks, name: (0, (place,))})
+    return _moved_to(problems, placed, name, place)
 
 
 def _side_by_side(
@@ -373,19 +415,24 @@ def _worst(problems: Mapping[str, JointProblem], placed: CommonPlaces) -> tuple[
 
 
 def _neighbors(
-    problems: Mapping[str, JointProblem], placed: CommonPlaces
+    problems: Mapping[str, JointProblem],
+    placed: CommonPlaces,
+    together: Sequence[Sequence[str]],
 ) -> Iterator[CommonPlaces]:
+    """One task or stage elsewhere; of those that are together the first, which others follow."""
+    follow = {name for names in together for name in names[1:]}
     free: dict[str, set[str]] = {}
     for problem in problems.values():
         for task in problem.tasks:
             own = set(problem.places(task))
-            free[task.name] = free.get(task.name, own) & own
+            if task.name not in follow:
+                free[task.name] = free.get(task.name, own) & own
     for name, places in free.items():
         for place in sorted(places - {placed.tasks[name]}):
             yield replace(placed, tasks={**placed.tasks, name: place})
     kinds = next(iter(problems.values()))
     for name, (choice, stages) in placed.networks.items():
-        for k, at in enumerate(stages):
+        for k, at in enumerate(stages if name not in follow else ()):
             for place in kinds.of_kind[kinds.kind[at]]:
                 if place != at:
                     moved = (*stages[:k], place, *stages[k + 1 :])

@@ -67,7 +67,7 @@ def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fra
         for stage, place in zip(network.candidates[choice].stages, places, strict=True):
             used[place] += stage.work / problem.period[network.group]
     for task, place in zip(problem.tasks, assignment.tasks, strict=True):
-        used[place] += task.work(problem.kind[place]) / problem.period[task.group]
+        used[place] += problem.load(task, place)
     return used
 
 

@@ -21,7 +21,7 @@ from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
 from .contest import Contest, ContestEntry
 from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
-from .design import Design, complete, fractional_bound
+from .design import EVERY_WAY, Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
 from .problem import (
@@ -33,6 +33,7 @@ from .problem import (
     runs_without_interpreter,
     scale,
 )
+from .race import LEVEL, least_gain
 
 #: A Python task with this share of the work gets a process.
 HEAVY = 0.1
@@ -81,6 +82,7 @@ def search(
         lower_bound_ns=bound,
         optimal=winner.design.reaches(bound),
         decision=decision,
+        scope=EVERY_WAY,
     )
     ordered = sorted(
         entries, key=lambda e: (e is not winner, e.value is None, e.value or e.design.predicted)
@@ -422,8 +424,13 @@ def _comparison(
     nothing ran."""
     if decision:
         yield decided(decision)
+    racers = [e for e in others if e.race]
+    if winner.race and decision in ("tie", "out of budget"):
+        level = LEVEL / max(1, len(racers))
+        gain = max((least_gain(e.race, winner.race, level) for e in racers), default=0.0)
+        yield f"its runs could have shown a configuration that is {gain:.1%} better, and no less"
     if winner.race:
-        for racer in sorted((e for e in others if e.race), key=lambda e: e.score):
+        for racer in sorted(racers, key=lambda e: e.score):
             yield lead(winner, racer)
     if others and not any(e.values for e in others):
         next_best = min((e.design for e in others), key=lambda d: d.predicted)

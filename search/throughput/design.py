@@ -20,11 +20,18 @@ from ...model.mapping import (
     in_words,
     on_engine,
 )
+from ...model.scope import Scope
 from . import greedy
 from .cycles import cyclic, least_ns
 from .partition import Objective
 from .plans import sketch, stage_names
 from .problem import Problem, loads, scale, speedup
+
+#: What `fractional_bound` holds over.
+EVERY_WAY = Scope(
+    ("places of tasks", "cuts", "copies and threads of networks"),
+    ("batches", "precisions", "engines"),
+)
 
 
 @dataclass(frozen=True, slots=True)

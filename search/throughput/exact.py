@@ -21,6 +21,7 @@ from dataclasses import replace
 from math import inf
 
 from ...model.mapping import Mapping, NetworkPlan
+from ...model.scope import Scope
 from ..budget import DEFAULT, Budget
 from . import auto
 from .design import Design
@@ -67,7 +68,7 @@ def search(
         if trials.empty:
             raise
     (winner,) = trials.best()
-    optimal = False
+    optimal_over = None
     notes = [
         "every network was partitioned for what the others do: nothing is proved for all together"
     ]
@@ -75,12 +76,24 @@ def search(
         cost, partitions = _referee(problem, winner, objective)
         optimal = cost <= min(p.cost for p in partitions) * (1 + 1e-9)
         notes = list(_counted(problem, partitions, optimal))
+        if optimal:
+            optimal_over = _scope(problem)
+            notes.append(f"optimal {optimal_over.in_words}")
     for plan in winner.mapping.networks:
         notes += _skips(problem.networks[plan.task], plan)
-    answer = trials.answer("exact", trials.best(2), seed, notes, optimal)
+    answer = trials.answer("exact", trials.best(2), seed, notes, optimal_over)
     if measure is None or objective == "energy":
         return answer
     return _run(answer, measure, objective, progress)
+
+
+def _scope(problem: Problem) -> Scope:
+    """What the partition of the only network is optimal over."""
+    (name,) = problem.networks
+    held = ["batches", "precisions", "engines", "threads and copies"]
+    if len(problem.tasks) > 1:
+        held.insert(0, "places of other tasks")
+    return Scope((f"cuts and places of `{name}`",), tuple(held))
 
 
 def proposals(problem: Problem, objective: Objective) -> Iterator[Design]:

@@ -21,8 +21,8 @@ from typing import Literal
 #: a challenger has won none of them.
 LEAST, FAR = 3, 1.4
 #: The chance of such a lead between equal designs, up to which they are separated; rivals share it.
-#: It is computed after every round, so it is smaller than the 5 in 100 races of equal designs in
-#: which the simplest one may lose.
+#: It is computed after every round, so the simplest of equal designs loses more races than that: 2
+#: to 6 in 100.
 LEVEL = 0.016
 #: The chance above which there is no lead, and the rounds before this counts.
 NO_LEAD, SOME = 0.4, 5
@@ -30,6 +30,8 @@ NO_LEAD, SOME = 0.4, 5
 MOST = 24
 #: Medians that differ by less than this share are equal.
 EQUAL = 0.005
+#: By how much the smallest gain that runs could have shown is wrong at most.
+FINE = 0.0005
 #: A larger share of a run without a core is not believed.
 MOST_DELAYED = 0.95
 
@@ -123,6 +125,20 @@ def chance_of(ratios: Sequence[float]) -> float:
         ways += Counter({total + rank: count for total, count in ways.items()})
     as_far = sum(count for total, count in ways.items() if total <= against)
     return float(Fraction(as_far, 2 ** len(ranks)))
+
+
+def least_gain(challenger: Sequence[Run], rival: Sequence[Run], level: float = LEVEL) -> float:
+    """The smallest gain of a challenger that runs which scatter like these would have shown."""
+    ratios = [mine.time / theirs.time for mine, theirs in zip(challenger, rival, strict=False)]
+    middle = median(ratios)
+    least, most = EQUAL, 1 - 1 / FAR
+    while most - least > FINE:
+        gain = (least + most) / 2
+        if chance_of([ratio / middle * (1 - gain) for ratio in ratios]) <= level:
+            most = gain
+        else:
+            least = gain
+    return most
 
 
 def _twice_the_ranks(values: Sequence[float]) -> list[int]:

@@ -12,10 +12,11 @@ from math import inf
 
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Decision, Effort, Mapping, NetworkPlan, Placement
+from ...model.scope import Scope
 from ..budget import Budget
 from . import auto
 from .contest import RACE, Contest, ContestEntry
-from .design import Design, fractional_bound
+from .design import EVERY_WAY, Design, fractional_bound
 from .partition import Objective
 from .problem import Measure, Problem, Progress
 
@@ -90,9 +91,10 @@ class Trials:
         finalists: Iterable[Design],
         seed: int,
         notes: Iterable[str],
-        optimal: bool = False,
+        optimal_over: Scope | None = None,
     ) -> Mapping:
-        """The best of some designs that were tried, sorted from simple to complex.
+        """The best of some designs that were tried, sorted from simple to complex; it is known to
+        be optimal over a scope, if one is given.
 
         Measured ones that are close have a race. Raises Errors (F508) if no design can run.
         """
@@ -115,7 +117,7 @@ class Trials:
             winner.design.mapping,
             search=search,
             contestants=tuple(e.contestant for e in rows[:ROWS]),
-            effort=self._effort(winner, seed, optimal),
+            effort=self._effort(winner, seed, optimal_over),
             why=tuple(reasons),
         )
 
@@ -129,8 +131,9 @@ class Trials:
     def _decision(self) -> Decision:
         return "" if self._contest is None else self._contest.decision
 
-    def _effort(self, winner: ContestEntry, seed: int, optimal: bool) -> Effort:
+    def _effort(self, winner: ContestEntry, seed: int, optimal_over: Scope | None) -> Effort:
         bound = fractional_bound(self._problem) if self._objective == "throughput" else None
+        reached = winner.design.reaches(bound)
         return Effort(
             self._objective,
             seed,
@@ -138,8 +141,9 @@ class Trials:
             measured_runs=0 if self._contest is None else self._contest.runs,
             seconds=self.spending.seconds,
             lower_bound_ns=bound,
-            optimal=optimal or winner.design.reaches(bound),
+            optimal=reached or optimal_over is not None,
             decision=self._decision,
+            scope=EVERY_WAY if reached or optimal_over is None else optimal_over,
         )
 
     def _value_of(self, entry: ContestEntry) -> float:

@@ -40,9 +40,20 @@ def wait():
     os.rename("running.tmp", "running")
     time.sleep(600)
     return 1
+def leave():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open("running.tmp", "w").write(str(os.getpid()))
+            os.rename("running.tmp", "running")
+            os.execvp("sleep", ["sleep", "600"])
+        os._exit(0)
+    time.sleep(600)
 """
 #: A source that never returns.
 HANGING = TEXT.replace('"t.py:make"', '"t.py:wait"')
+#: The same, with a process that leaves its group, and whose parent has ended.
+LEAVING = TEXT.replace('"t.py:make"', '"t.py:leave"')
 
 Session = Callable[[Client], Awaitable[None]]
 
@@ -52,11 +63,12 @@ def folder(tmp_path: Path) -> Path:
     for name, text in {
         "app": TEXT,
         "hang": HANGING,
+        "leave": LEAVING,
         "bad": TEXT.replace("m -> t", "m -> u"),
     }.items():
         (tmp_path / f"{name}.flow").write_text(text)
     (tmp_path / "t.py").write_text(CODE.replace('"running', f'"{tmp_path}/running'))
-    for name in ("app", "hang"):
+    for name in ("app", "hang", "leave"):
         store_profile(tmp_path / f"{name}.flow")
     return tmp_path
 
@@ -192,9 +204,10 @@ def test_a_call_that_takes_too_long_is_ended(folder: Path) -> None:
     in_session(make(folder, Limits(seconds=1)), session)
 
 
-def test_a_call_that_is_cancelled_ends_what_it_has_started(folder: Path) -> None:
+@pytest.mark.parametrize("text", ["hang.flow", "leave.flow"])
+def test_a_call_that_is_cancelled_ends_what_it_has_started(folder: Path, text: str) -> None:
     async def session(client: Client) -> None:
-        call = asyncio.create_task(client.call_tool("run", {"file": "hang.flow"}))
+        call = asyncio.create_task(client.call_tool("run", {"file": text}))
         process = await running(folder)
         call.cancel()
         await gone(process)
@@ -223,7 +236,7 @@ def test_the_server_ends_with_its_calls(
         {
             "id": 2,
             "method": "tools/call",
-            "params": {"name": "run", "arguments": {"file": "hang.flow"}},
+            "params": {"name": "run", "arguments": {"file": "leave.flow"}},
         },
     ):
         server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")

@@ -112,7 +112,13 @@ def test_threads(programs: Make, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [*spread()[:-10:3], "middle:start:hang", "sink:fire:hold", "source:close:c_hang"]
+    "fault",
+    [
+        *spread()[:-10:3],
+        "middle:start:hang",
+        "sink:fire:hold",
+        "source:close:c_hang",
+    ],
 )
 def test_processes(programs: Make, fault: str) -> None:
     where, moment, kind = fault.split(":")
@@ -123,6 +129,21 @@ def test_processes(programs: Make, fault: str) -> None:
     if kind not in DEADLY:
         begun = WHERE[: WHERE.index(where)] if moment == "start" else WHERE
         assert [w for w in WHERE if f"closes {w}\n" in done.stdout] == list(begun)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_watchdog_ends_what_was_suspended(programs: Make, moment: str) -> None:
+    done = hurt(programs("threads"), f"sink:{moment}:sigstop", "--frames", "6", "--watchdog", "5")
+    assert done.returncode == 1
+    words = r"flowc: the program was suspended and did not return for \d s \(see --watchdog\)\n"
+    assert re.fullmatch(words, done.stderr), done.stderr
+
+
+def test_the_watchdog_ends_a_process_that_was_suspended(programs: Make) -> None:
+    """The program itself is at work."""
+    done = hurt(programs("processes"), "sink:fire:sigstop", *arguments("hang", 15))
+    assert done.returncode == 1
+    assert told(done.stderr, "sink", "fire", WORDS["hang"]), done.stderr
 
 
 def test_a_source_ends_its_stream(programs: Make) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from builds import ROOT, store_profile
+from limits import wait_until_stopped
 
-from .programs import LIMIT, Make, Running, seen, started, written
+from .programs import Make, Running, seen, started, written
 
 END = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
@@ -172,15 +173,12 @@ def test_a_program_that_is_stopped_and_goes_on(programs: Make, group: bool) -> N
     ("program", "moment"), [("threads", "fire"), ("paced", "fire"), ("threads", "start")]
 )
 @pytest.mark.parametrize(("number", "status"), END)
-def test_the_second_signal_ends_a_program_that_was_stopped(
+def test_the_first_signal_ends_a_program_that_was_stopped(
     programs: Make, program: str, moment: str, number: signal.Signals, status: int
 ) -> None:
-    """The first one waits until the program is let go on."""
+    """It goes on, so that it heeds it."""
     with started(programs(program), f"sink:{moment}:sigstop") as running:
-        stopped = wait_until_stopped(running.process.pid)
-        running.send(number)
-        time.sleep(0.5)  # two at once are one
-        assert state_of(stopped) == "T"
+        wait_until_stopped(running.process.pid)
         running.send(number)
         found, stdout, stderr = running.end()
     assert found == status, stderr
@@ -196,21 +194,6 @@ def test_a_program_that_was_stopped_ends_with_its_keeper(programs: Make) -> None
         except subprocess.TimeoutExpired:
             os.kill(stopped, signal.SIGKILL)
             raise
-
-
-def wait_until_stopped(supervisor: int) -> int:
-    """The number of the program that this process keeps, which has stopped."""
-    deadline = time.monotonic() + LIMIT
-    while True:
-        children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
-        if children and state_of(int(children[0])) == "T":
-            return int(children[0])
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_program_ends_with_flowc_run(programs: Make, tmp_path: Path) -> None:

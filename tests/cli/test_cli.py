@@ -222,6 +222,33 @@ def test_tests_are_listed_and_written_for_a_build_server(flow: Path, tmp_path: P
     ]
 
 
+def test_exactly_equal_is_also_the_sign_of_zero(write: Write, tmp_path: Path) -> None:
+    """But one NaN is as good as another; and it is said how much was compared."""
+    text = """
+    task S { out x: float64  python "t.py:s" }
+    task M { in x: float64  out y: float64  python "t.py:m" }
+    task E { in y: float64  python "t.py:e" }
+    app A { s: S  m: M  e: E  s -> m -> e }
+    """
+    code = """
+import math, sys
+def s(): return 1.0
+def e(y): pass
+def m(x):
+    sys.fired = getattr(sys, "fired", 0) + 1
+    return FIRST if sys.fired <= 4 else AGAIN
+"""
+    for first, again, status in (("0.0", "-0.0", 1), ("math.nan", "-math.nan", 0)):
+        written = code.replace("FIRST", first).replace("AGAIN", again)
+        flow = write(text, t_py=written)
+        done = call("test", str(flow), "--no-measure", "--frames", "4", cwd=tmp_path)
+        assert done.returncode == status, done.stderr
+        if status:
+            assert "the sign of input y of A.e, firing 0" in done.stderr
+        else:
+            assert "A: the inputs of 12 firings are equal, of 4 frames\n" in done.stderr
+
+
 def test_what_failed_is_in_both(write: Write, tmp_path: Path) -> None:
     """Also with characters that XML cannot hold."""
     flow = write(TEXT, t_py=CODE.replace('print("got", n)', 'raise ValueError("<no> \\x01 luck")'))

@@ -4,6 +4,7 @@ needs there."""
 from __future__ import annotations
 
 import configparser
+import contextlib
 import json
 import os
 import re
@@ -447,6 +448,21 @@ def test_a_body_that_does_not_come_takes_no_place_for_ever(project: Path) -> Non
                 told += piece
         assert told.startswith(b"HTTP/1.1 408") and told.endswith(b'{"error":"no body in 0.2 s"}')
         assert asked(f"{url}/ready") == (200, b"ready") and counted(url, 408)
+
+
+def test_slow_senders_take_no_place_from_others(project: Path) -> None:
+    """Bodies that are on their way are no requests yet; the oldest ones give way to others."""
+    with contextlib.ExitStack() as open_ones, served(project, MOST_REQUESTS="1") as (url, _):
+        slow = [open_ones.enter_context(half_sent(f"{url}/Service")) for _ in range(5)]
+        told = b""
+        while piece := slow[0].recv(4096):  # no limit: the connection has one
+            told += piece
+        assert told.startswith(b"HTTP/1.1 408")
+        assert told.endswith(b'{"error":"too many requests come slowly"}')
+        image = bytes(range(256)) * 12
+        status, said = asked(f"{url}/Service", image, "application/octet-stream")
+        assert status == 200, said
+        assert asked(f"{url}/ready") == (200, b"ready")
 
 
 def test_a_request_of_no_size_does_not_end_a_service(

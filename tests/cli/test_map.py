@@ -507,6 +507,14 @@ def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_p
     assert call("run", flow, "-o", tmp_path / "out", "--frames", "1")[2].count("in 8 bits") == 1
     kept = list((tmp_path / ".flowc").rglob("*.onnx"))
     assert len(kept) == 1 and not flowc.check(flow).staged.unquantized
+    lost = kept[0].with_name("loss.json")
+    before = lost.read_text()
+    lost.write_text(json.dumps([{**each, "rms": 0.5} for each in json.loads(before)]))
+    flow.write_text(flow.read_text().replace("within 9 dB ", ""))
+    status, _, err = call("build", flow, "-o", tmp_path / "out")
+    assert status == 1 and "in int8: 6.0 dB at `r8`" in err and "10 dB are the least" in err
+    assert "`int8 within 6 dB` accepts the loss" in err
+    lost.write_text(before)
     stamp = kept[0].stat().st_mtime_ns
     assert harness(tmp_path / "out").returncode == 0
     parts = [onnx.load(p) for p in sorted((tmp_path / "out" / "networks").glob("*.onnx"))]
@@ -526,3 +534,36 @@ def test_a_network_in_8_bits_is_quantized_once_cut_and_right(small: Write, tmp_p
         tmp_path / "frames" / "more.npy", rng.standard_normal((2, 8, 32, 32)).astype(np.float32)
     )
     assert flowc.check(flow).staged.unquantized  # other data, another network
+
+
+# -- without times ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("more", [(), ("--memory", "10MB"), ("--search", "exact")])
+def test_what_rests_on_guesses_is_neither_predicted_nor_stored(
+    small: Write, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    """Memory is known without times."""
+    flow, stored = small(), tmp_path / "app.host.mapping.json"
+    status, out, err = call("map", flow, "--no-measure", *more, "--json")
+    found = json.loads(out)
+    assert status == 0 and "F614" in err and not stored.exists()
+    network, effort = found["networks"]["A.net"], found["search"]
+    assert {c["predicted_fps"] for c in network["contestants"]} == {None}
+    assert {s["predicted_ns"] for s in network["stages"]} == {None}
+    assert effort["lower_bound"] is None and not effort["optimal"] and found["file"] is None
+    assert ("memory" in found) == ("--memory" in more)
+    assert not any("relative" in line for line in found["why"])
+    said = call("map", flow, "--no-measure", *more)[1]
+    assert "not stored: times of" in said and "`flowc profile`" in said
+    assert call("map", flow, "--no-measure", *more, "--keep")[0] == 0 and stored.exists()
+    assert call("build", flow, "-o", tmp_path / "out", "--no-measure")[0] == 0
+
+
+def test_a_guess_for_one_task_proves_nothing(write: Write, tmp_path: Path) -> None:
+    text = "task S { out x  wcet 2 ms }  task K { in x }  app A { s: S  k: K  s -> k }"
+    flow = write(f"{text}  platform two {{ cpu core[2] }}")
+    words = ("map", flow, "--platform", "two", "--no-measure", "--json")
+    search = json.loads(call(*words)[1])["search"]
+    assert search["lower_bound"] is None and not (tmp_path / "app.two.mapping.json").exists()
+    flow.write_text(flow.read_text().replace("in x }", "in x  wcet 2 ms }"))
+    search = json.loads(call(*words)[1])["search"]
+    assert search["lower_bound"] > 0 and (tmp_path / "app.two.mapping.json").exists()

@@ -17,6 +17,7 @@ import pytest
 from flowc.codegen import compiler as codegen_compiler
 from flowc.codegen.emit import digest, emit
 from flowc.codegen.names import double_quoted, identifiers, one_line
+from flowc.driver.build.fmu import build_fmu
 from flowc.driver.build.headers import headers_of
 from flowc.driver.text import store
 from flowc.model.diagnostic import Errors
@@ -452,6 +453,64 @@ def test_a_header_takes_no_name_that_the_ports_do_not_need(tmp_path: Path) -> No
         flow.write_text(text % type_)
         (content,) = headers_of(flow).values()
         assert ("#include <complex.h>" in content) == has
+
+
+C_FORMS = """\
+#define TASK(name) int name##_fire(void *state, int32_t *x, const void *p)
+#define ARGUMENTS (void *state, int32_t *x, const void *p)
+#define ANSWER { *x = 1; return 0; }
+#if __has_include(<stdio.h>)
+#endif
+int asked(void *state, int32_t *x, const void *p) ANSWER
+_Static_assert(sizeof(int) >= 2, "no /*");
+__attribute__((noinline)) int with_attribute(void *state, int32_t *x, const void *p) { *x = 1; return 0; }
+int (in_parentheses)(void *state, int32_t *x, const void *p) { *x = 1; return 0; }
+int by_macro ARGUMENTS { *x = 1; return 0; }
+TASK(pasted) ANSWER
+int old(state, x, p) void *state; int32_t *x; const void *p; { *x = 1; return 0; }
+#include "more.inc"
+"""
+
+
+def test_functions_are_found_as_the_compiler_finds_them(write: Write, tmp_path: Path) -> None:
+    names = [
+        "asked",
+        "with_attribute",
+        "in_parentheses",
+        "by_macro",
+        "pasted_fire",
+        "old",
+        "included",
+    ]
+    text = "".join(f'task T{n} {{ out x: int32   c "a.c:{n}" }}\n' for n in names)
+    text += "app P { " + "  ".join(f"{n}: T{n}" for n in names) + " }\n"
+    more = "int included(void *state, int32_t *x, const void *p) { *x = 1; return 0; }\n"
+    flow = write(text, a_c=C_FORMS, more_inc=more)
+    assert not [d for d in flowc.check(flow).diagnostics if d.severity == "error"]
+    assert run(build(flow, tmp_path / "out"), "--frames", "2").returncode == 0
+    flow.write_text(text.replace("a.c:old", "a.c:odl"))
+    (tmp_path / "a.c").write_text(C_FORMS.replace("name##_fire", "name"))
+    assert [d.code for d in flowc.check(flow).diagnostics if d.severity == "error"] == ["F302"] * 2
+
+
+def test_a_file_has_the_types_of_all_tasks_that_the_text_declares_for_it(
+    write: Write, tmp_path: Path
+) -> None:
+    """Also where no app uses them, a graph beside gives their sizes, or nothing does."""
+    flow = write(
+        'task A { out x: int32   state n: int32   c "a.c:a" }\n'
+        'task B(n: int) { out x: int32   state old: int32[n]   c "a.c:b" }\n'
+        'task C(n: int, f: file) { out x: int32   state old: int32[n + 1]   c "a.c:c" }\n'
+        "graph Other { out x: int32   b: B(n = 4)   b -> x }\napp P { a: A }\n",
+        a_c="int a(void *s, int32_t *x, const void *p) { *x = ((a_state *)s)->n; return 0; }\n"
+        '_Static_assert(sizeof(b_state) == 16, "as in the graph");\n'
+        "int b(void *s, int32_t *x, const b_params *p) { *x = p->n; return 0; }\n"
+        "int c(void *s, int32_t *x, const c_params *p) { *x = ((c_state *)s)->old[0]; return p->f[0]; }\n",
+    )
+    assert run(build(flow, tmp_path / "out"), "--frames", "2").returncode == 0
+    build_fmu(flow, "Other", tmp_path / "other.fmu")
+    (text,) = headers_of(flow).values()
+    assert "b_state" in text and "c_state" not in text  # whose size is not known
 
 
 def test_a_compiler_names_the_task_that_fails(write: Write, tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ def test_a_firing_that_fails_is_told_with_its_task_and_number(write: Write, word
         one.reset()
         with pytest.raises(FMICallException):
             one.start(c__first=-1)
-        assert one.said[2:] == [f"task G.c cannot start: count_init returned NULL{words}"]
+        assert one.said[2:] == ["task G.c cannot start: count_init returned NULL"]
         one.free()
 
 

@@ -43,7 +43,10 @@ def again(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agai
     (far / "far.h").write_text("#define FAR 2\n")
     log, compiler = tmp_path / "log", tmp_path / "cc"
     command = shutil.which(os.environ.get("CC", "cc"))
-    compiler.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec {command} "$@"\n')
+    compiler.write_text(
+        f'#!/bin/sh\ncase " $* " in *" -E "*) ;; *) echo "$@" >> "{log}" ;; esac\n'
+        f'exec {command} "$@"\n'
+    )
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("CPATH", str(far))
@@ -80,7 +83,7 @@ def test_what_a_source_includes_counts(again: Again, tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "build", tmp_path / "first")
     assert made(tmp_path / "first") == 3
     (tmp_path / "own.h").write_text("#define OWN 7\n")
-    assert again() == {"c/give.c", "c/take.c"}
+    assert again() == {"c/give.c"}
     shutil.copytree(tmp_path / "build", tmp_path / "second")
     assert made(tmp_path / "second") == 9
     (tmp_path / "own.h").write_text("#define OWN 1\n")
@@ -100,6 +103,40 @@ def test_other_flags_and_other_tools_count(
         compiler.write("# a new release\n")
     assert again() == ALL
     assert again() == set()
+
+
+OTHER = {
+    "assembler": 'asm(".section .rodata\\nw: .inc" "bin \\"data.bin\\"\\n.byte 0\\n.text\\n");\n'
+    "extern const char w[] __asm__(\"w\");\n#define MADE w[0] - '0'\n",
+    "asked for": "#if __has_include(<new.h>)\n#include <new.h>\n#else\n#define MADE 1\n#endif\n",
+    "shadowed": "#include <old.h>\n",
+}
+
+
+@pytest.mark.parametrize("way", OTHER)
+def test_what_no_list_of_a_compiler_has_counts(
+    again: Again, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    near, far = tmp_path / "near", tmp_path / "far away"
+    near.mkdir()
+    (far / "old.h").write_text("#define MADE 1\n")
+    (near / "data.bin").write_text("1")
+    body = "int give(void *state, int32_t *x, const void *p) { *x = MADE; return 0; }\n"
+    (tmp_path / "give.c").write_text(OTHER[way] + body)
+    monkeypatch.setenv("CFLAGS", f"-I{near}")
+    again()
+    assert made(tmp_path / "build") == 1
+    same = flowc.build(tmp_path / "app.flow", tmp_path / "build", measure=False)
+    assert same.fresh == (way == "assembler")
+    shutil.copytree(tmp_path / "build", tmp_path / "second", copy_function=shutil.copy2)
+    (near / "data.bin").write_text("2")
+    (near / "new.h").write_text("#define MADE 2\n")
+    (near / "old.h").write_text("#define MADE 2\n")
+    flowc.build(tmp_path / "app.flow", tmp_path / "second", measure=False)  # has the same files
+    assert made(tmp_path / "second") == 2
+    again()
+    shutil.copytree(tmp_path / "build", tmp_path / "fourth")
+    assert made(tmp_path / "fourth") == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF of another machine"])

@@ -19,7 +19,7 @@ import flowc
 import pytest
 
 from builds import HANGS
-from limits import next_line
+from limits import next_line, wait_until_stopped
 from native_compiler import in_a_hurry
 
 pytestmark = pytest.mark.skipif(
@@ -38,6 +38,7 @@ app A {
 platform one { cpu core }
 """
 CODE = r"""
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,10 @@ static void fault(const char *where)
         kill(getpid(), SIGKILL);
     if (does(where, "exits"))
         exit(0);
+    if (does(where, "is suspended"))
+        kill(getpid(), SIGSTOP);
+    if (does(where, "leaves"))
+        pthread_exit(0);
     if (does(where, "hangs")) {
         (void)!write(1, "hangs\n", 6);
         for (;;)
@@ -164,6 +169,7 @@ FIRES = {
     "aborts": f"{BY}SIGABRT (Aborted)",
     "is killed": f"{BY}SIGKILL (Killed)",
     "exits": "its process exited with status 0",
+    "leaves": "ended its thread",
     "hangs": "did not return for 2 s (see --watchdog); core is in A.step, firing 5",
 }
 IN_FIRING = {("FIRING", what): f"failed at firing 5: {why}" for what, why in FIRES.items()}
@@ -175,7 +181,7 @@ AT_THE_ENDS = {
 HANGS_AT_THE_ENDS = {
     ("START", "hangs"): "failed: cannot start: did not return for 2 s (see --watchdog)",
     ("CLOSE", "hangs"): "failed: close: did not return for 2 s (see --watchdog)",
-    ("START", "refuses"): "failed: cannot start: step_init returned NULL: no luck",
+    ("START", "refuses"): "failed: cannot start: step_init returned NULL",
 }
 FAULTS = {**IN_FIRING, **AT_THE_ENDS, **HANGS_AT_THE_ENDS}
 
@@ -191,6 +197,26 @@ def test_a_fault_ends_both_programs_alike(
         assert (status, said) == (1, [f"flowc: app A, task A.step {FAULTS[fault]}"])
         assert numbers == list(range(len(numbers)))  # no gap, and in order
         assert len(numbers) == {"START": 0, "FIRING": 5, "CLOSE": 8}[when]
+
+
+def test_the_watchdog_ends_both_programs_where_they_are_suspended(
+    programs: tuple[list[str], list[str]],
+) -> None:
+    words = {"FIRING": "is suspended"}
+    children = [start(program, "--watchdog", "2", **words) for program in programs]
+    reason = "the program was suspended and did not return for 2 s (see --watchdog)"
+    for status, said, numbers in map(ended, children):
+        assert (status, said) == (1, [f"flowc: {reason}"]) and len(numbers) in (5, 6)
+
+
+def test_a_signal_lets_both_programs_go_on(programs: tuple[list[str], list[str]]) -> None:
+    """They heed it, unless their stream has ended before."""
+    children = [start(program, FIRING="is suspended") for program in programs]
+    for child in children:
+        wait_until_stopped(child.pid)
+        child.send_signal(signal.SIGTERM)
+    for status, said, numbers in map(ended, children):
+        assert status in (0, 143) and not said and len(numbers) >= 5
 
 
 def test_a_second_signal_ends_both_programs_at_once(

@@ -57,7 +57,7 @@ class Played:
             for channel in app.channels:
                 self.channels[channel.destination, channel.destination_port] = channel
         for array in self.places.arrays:
-            self.memory.arrays[id(array)] = [None] * (array.kept + array.in_round)
+            self.memory.arrays[id(array)] = [None] * array.tokens
         for ring in self.places.rings:
             slots: list[Any] = [None] * ring.slots
             for n in range(-ring.channel.delay, 0):
@@ -87,6 +87,8 @@ class Played:
                         yield from self.fire(self.tasks[entry.task], k, entry.round[0], i)
             for array in arrays:
                 tokens = self.memory.arrays[id(array)]
+                if array.turn:
+                    continue
                 tokens[: array.kept] = tokens[array.in_round :]
 
     def begin(self, array: Array, r: int) -> None:
@@ -115,6 +117,8 @@ class Played:
             for place in written.places:
                 if isinstance(place, Array):
                     at = place.kept + j * written.tokens.in_iteration + before(written.tokens, i)
+                    at = at % place.turn if place.turn else at
+                    assert at + rate <= place.tokens
                     self.memory.arrays[id(place)][at : at + rate] = made
                     continue
                 while (
@@ -142,7 +146,8 @@ class Played:
             seen = [slots[n % read.of.slots] for n in range(end - see, end)]
         else:
             at = read.offset + j * read.tokens.in_iteration + before(read.tokens, i) + rate - see
-            assert at >= 0
+            at = at % read.of.turn if read.of.turn else at
+            assert 0 <= at <= read.of.tokens - see
             seen = self.memory.arrays[id(read.of)][at : at + see]
         assert [none(s) for s in seen] == [none(w) for w in wanted], (task.name, port.name, firing)
         self.checked += 1
@@ -178,6 +183,39 @@ def test_every_firing_finds_its_tokens(seed: int, tmp_path: Path) -> None:
     assert played.checked > FRAMES
 
 
+FRAMES_OF_ONE = """
+type Frame = uint8[480, 640]
+task Cam {{ out frame: Frame   c "app.c:a" }}
+task Det {{ in frame: Frame   out x: float32 rate 2   c "app.c:b" }}
+task Sum {{ in x: float32 rate 3   out y: float32   c "app.c:c" }}
+task Stat {{ in y: float32 rate {rate}   c "app.c:d" }}
+app A {{ cam: Cam   det: Det   sum: Sum   stat: Stat   cam -> det -> sum -> stat }}
+platform one {{ cpu core[{cores}] }}
+mapping on one {{ A.cam -> core[0]   A.det -> core[{det}]   A.sum -> core[{det}]   A.stat -> core[0] }}
+"""
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_memory_is_that_of_the_capacities(cores: int, tmp_path: Path) -> None:
+    """However many tokens an iteration has: with room for what one firing of a reader sees, at the
+    end of a ring, and in whole firings."""
+    text = FRAMES_OF_ONE.format(rate=1000, cores=cores, det=cores - 1)
+    (tmp_path / "app.flow").write_text(text)
+    functions = [f"int {name}(void);" for name in "abcd"]
+    (tmp_path / "app.c").write_text("\n".join(functions).replace(";", " { return 0; }"))
+    valid = prepare(tmp_path / "app.flow", platform="one").require()
+    _, deployed, _, _ = deployment(valid, None, measure=False)
+    places = layout(deployed.deployment)
+    capacity = {c.source: c.capacity for c in deployed.deployment.apps[0].channels}
+    most = {"A.cam": 1, "A.det": 6, "A.sum": 1000}
+    assert len(places.arrays) + len(places.rings) == 3
+    for array in places.arrays:
+        assert array.tokens <= -(-capacity[array.task] // most[array.task]) * most[array.task]
+    for ring in places.rings:
+        source = ring.channel.source
+        assert ring.tokens <= capacity[source] + 2 * most[source]
+
+
 CYCLE = """
 task A {{ in x: float32 rate {rate}   out y: float32 rate {rate}   c "app.c:a" }}
 task B {{ in x: float32   out y: float32   c "app.c:b" }}
@@ -192,12 +230,12 @@ mapping on two {{ Turn.a -> core[0]   Turn.b -> core[1] }}
 
 @pytest.mark.parametrize(
     ("rate", "delay", "slots"),
-    [("1", 1, [1, 1]), ("1", 2, [2, 2]), ("2", 2, [2, 2]), ("2", 3, [4, 4]), ("[2, 0]", 2, None)],
+    [("1", 1, [1, 1]), ("1", 2, [2, 2]), ("2", 2, [2, 2]), ("2", 3, [4, 3]), ("[2, 0]", 2, None)],
 )
 def test_a_ring_in_a_cycle_has_room_for_the_tokens_of_its_cycle(
     rate: str, delay: int, slots: list[int] | None, tmp_path: Path
 ) -> None:
-    """In whole iterations of its writer; with rates by phase, for its capacity."""
+    """In whole firings of its writer; with rates by phase, for its capacity."""
     (tmp_path / "app.flow").write_text(CYCLE.format(rate=rate, delay=delay))
     functions = [f"int {name}(void *, const float *, float *, const void *);" for name in "ab"]
     (tmp_path / "app.c").write_text("\n".join(functions).replace(";", " { return 0; }"))

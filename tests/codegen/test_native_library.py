@@ -19,6 +19,7 @@ from typing import Any
 import flowc
 import numpy as np
 import pytest
+from flowc.codegen.elf import defined_names
 from flowc.codegen.native.files import RUNTIME
 from flowc.driver.execute.run import test as run_harness
 from flowc.model.diagnostic import Errors
@@ -38,8 +39,8 @@ task Sum(gain: float = 1.0) {
     state n: int64
     c "ends.c:sum"
 }
-task Check { in x: float32   out y: float32   on error skip   c "ends.c:check" }
-task Tick { out t: int64   state n: int64   c "ends.c:tick" }
+task Check { in x: float32   out y: float32   on error skip   c "ends.c:close" }
+task Tick { out t: int64   state n: int64   c "clock.c:gettime" }
 
 app Left {
     in image: Image   in bias: float32   out total: float32
@@ -76,14 +77,17 @@ int sum(void *given, const float *y, const float *before, float *sum, float *aga
     *again = *sum / 2;
     return y[0] > 1e6f ? 3 : 0;
 }
-int check(void *state, const float *x, float *y, const void *p)
+int close(void *state, const float *x, float *y, const void *p)
 {
     *y = 10 * *x;
     return *x < 0;
 }
-int tick(void *given, int64_t *t, const void *p)
+"""
+#: Its stem and name together are a function of the C library, those of `close` one of this library.
+CLOCK = """\
+int gettime(void *given, int64_t *t, const void *p)
 {
-    tick_state *state = given;
+    gettime_state *state = given;
     *t = state->n++;
     return *t == 3 ? FLOWC_END : 0;
 }
@@ -105,6 +109,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("ends")
     (folder / "ends.flow").write_text(TEXT)
     (folder / "ends.c").write_text(CODE)
+    (folder / "clock.c").write_text(CLOCK)
     text, asked = folder / "ends.flow", {"platform": "two", "measure": False}
     tested = run_harness(text, folder / "native", native=True, quiet=True, **asked)
     assert tested.status == 0, tested.tests
@@ -295,7 +300,31 @@ def test_what_cannot_be_set_is_said(builds: tuple[Path, Path]) -> None:
     program = Program(builds[0], *wrong)
     assert program.created == FAILED
     assert program.error == str(refused.value)
+    assert program.feed("right_x", 1) == FAILED
+    assert program.fetch("right_y") == (FAILED, None)
+    assert program.end() == FAILED
     assert program.close() == FAILED
+
+
+def test_no_number_of_seconds_is_refused(builds: tuple[Path, Path]) -> None:
+    nan = float("nan")
+    program = Program(builds[0])
+    assert program.feed("right_x", 1, nan) == FAILED
+    assert program.fetch("right_y", nan) == (FAILED, None)
+    with flowc.open(builds[1]) as session:
+        with pytest.raises(ValueError, match="NaN"):
+            session.app("Right").put(np.float32(1), timeout=nan)
+        with pytest.raises(ValueError, match="NaN"):
+            session.app("Right").get(timeout=nan)
+    assert program.feed("right_x", 1, float("inf")) == DONE
+    assert program.fetch("right_y", 1e300) == (DONE, 10)
+    assert program.close() == DONE
+
+
+def test_a_library_exports_its_own_names_only(builds: tuple[Path, Path]) -> None:
+    names = defined_names((builds[0] / "libends.so").read_bytes())
+    header = (builds[0] / "ends.h").read_text()
+    assert names == {*re.findall(r"\bends_\w+(?=\()", header), "flow_face"}
 
 
 def test_close_does_not_wait_for_its_caller(builds: tuple[Path, Path]) -> None:
@@ -420,7 +449,7 @@ def test_all_that_sleep_on_a_bell_hear_it(tmp_path: Path) -> None:
 
 
 SKIPS = """\
-task Check { in x: float32   out y: float32   on error skip   c "ends.c:check" }
+task Check { in x: float32   out y: float32   on error skip   c "ends.c:close" }
 app A { in x: float32   out y: float32   out z: float32   a: Check   x -> a   a -> y   x -> z }
 """
 BATCHES = """\

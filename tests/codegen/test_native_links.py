@@ -207,6 +207,23 @@ def test_what_is_left_of_an_app_behind_its_limit_has_no_age(
     assert age["firings"] <= looks + 20
 
 
+@pytest.mark.parametrize("program", ["main", "main.py"])
+def test_ages_go_on_after_the_end_of_a_stream(links: Path, tmp_path: Path, program: str) -> None:
+    """Left ends by itself, and Plan goes on as long as Right does."""
+    command = [links / program] if program == "main" else [sys.executable, links / program]
+    words = ["--fail-on-miss", "--report", str(tmp_path / "r.json")]
+    variables = {**os.environ, "LEFT": "T0L2", "RIGHT": "T40L5"}
+    done = subprocess.run(
+        [*command, *words], env=variables, capture_output=True, text=True, timeout=HANGS
+    )
+    assert done.returncode == 1
+    document = json.loads((tmp_path / "r.json").read_text())
+    age, _ = document["apps"]["Plan"]["paths"]
+    assert list(document["after_end"]) == ["Plan.from_Left_sum"]
+    assert age["deadline_misses"] >= document["after_end"]["Plan.from_Left_sum"] > 0
+    assert "\nPlan.from_Left_sum went on with the last token of a stream that " in done.stdout
+
+
 def test_an_app_keeps_to_its_share(links: Path, tmp_path: Path) -> None:
     """It computes for 20 ms and more, and gets 2 of every 10."""
     document, out = reported(links, tmp_path / "r.json", SHARE="L40")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -315,3 +316,40 @@ def test_a_test_passes_in_which_no_token_reaches_the_end(write: Write, tmp_path:
         f_py="def find(): return []\ndef show(y): pass\n",
     )
     assert flowc.test(flow, tmp_path / "out", measure=False, frames=3, quiet=True).status == 0
+
+
+def test_what_nothing_reaches_stops_no_program(write: Write, tmp_path: Path) -> None:
+    """A detector that finds nothing, and a bell that nobody rings while the app is measured."""
+    text = """
+        task Tick { out n: int64   python "t.py:Tick" }
+        task Find { in n: int64   out m: int64 rate up to 1   python "t.py:find" }
+        task Use { in m: int64   out k: int64   python "t.py:use" }
+        task Show { in k: int64 rate up to 1   python "t.py:show" }
+        task Bell { live   out n: int64   python "t.py:Bell" }
+        task Ring { in n: int64   python "t.py:show" }
+        app A { tick: Tick  find: Find  use: Use  show: Show   tick -> find -> use -> show }
+        app B { bell: Bell  ring: Ring   bell -> ring }
+    """
+    code = """
+        import queue
+        class Tick:
+            n = 0
+            def __call__(self):
+                self.n += 1
+                return self.n
+        def find(n): return []
+        def use(m): return m
+        def show(k): pass
+        class Bell:
+            def __init__(self): self.rung = queue.Queue()
+            def __call__(self): return self.rung.get()
+    """
+    flow = write(text, t_py=textwrap.dedent(code))
+    built = flowc.build(flow, tmp_path / "out")
+    told = [d for d in built.diagnostics if d.code == "F626"]
+    assert [d.severity for d in told] == ["warning"]
+    assert all(name in told[0].message for name in ("`A.use`", "`B.bell`", "`B.ring`"))
+    assert built.profile is not None
+    assert {s.subject for s in built.profile.silent} == {"A.use", "B.bell", "B.ring"}
+    again = flowc.build(flow, tmp_path / "again")
+    assert not [d for d in again.diagnostics if d.code in ("F607", "F626")]

@@ -45,6 +45,26 @@ def test_a_chain_takes_the_free_ports(tmp_path: Path) -> None:
     assert channels(app) == ["r.o->t.a", "s.o->t.b", "t.o->k.i"]
 
 
+def test_of_several_free_ports_the_one_whose_type_fits_is_meant(tmp_path: Path) -> None:
+    tasks = "task A { out x: int32  out y: float32 }  task B { in p: float32  in q: int32 }"
+    app = load(tmp_path, f"{tasks} app X {{ a: A  b: B  a.x -> b  a.y -> b }}")
+    assert channels(app) == ["a.x->b.q", "a.y->b.p"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "help"),
+    [
+        ("in p: int32  in q: float32  in r: float32", "name it: `b.q`"),
+        ("in p: int32  in q: int64", "none of them is float32, as the other end of the arrow is"),
+    ],
+)
+def test_help_names_a_port_whose_type_fits(tmp_path: Path, ports: str, help: str) -> None:
+    text = f"task A {{ out y: float32 }} task B {{ {ports} }} app X {{ a: A  b: B  a -> b }}"
+    (tmp_path / "t.flow").write_text(text)
+    (fault,) = (d for d in flowc.check(tmp_path / "t.flow").diagnostics if d.code == "F206")
+    assert fault.help == help
+
+
 def test_a_comma_fans_out(tmp_path: Path) -> None:
     app = load(
         tmp_path, "app A { s: Source  t: Two  k: Sink   s -> k, t.a, t.b   t -> l  l: Sink }"

@@ -205,7 +205,7 @@ def test_an_age_that_may_be_too_large_is_late(text: Text) -> None:
     assert status == 1 and not age["met"] and age["latency_ns"] > 40_000_000
     assert "`Left.cam -> Robot.motor` is the tightest" in shown
     assert "after up to 40.00 ms until a newer token is there" in shown
-    assert "a deadline of" in shown and "would be met" in shown
+    assert "a deadline of" in shown and "would be proved" in shown
 
 
 def test_a_reader_that_takes_each_token_is_released_by_it(text: Text) -> None:

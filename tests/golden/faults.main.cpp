@@ -7,22 +7,22 @@
 
 // Functions of the tasks, under the names that build.sh gives them.
 extern "C" {
-int count_count(void *state, int64_t *, const void *given);
-void *count_count_init(const void *given) __attribute__((weak));
-void count_count_exit(void *state) __attribute__((weak));
-const char *count_count_error(void *state) __attribute__((weak));
-int step_step(void *state, const int64_t *, int64_t *, const void *given);
-void *step_step_init(const void *given) __attribute__((weak));
-void step_step_exit(void *state) __attribute__((weak));
-const char *step_step_error(void *state) __attribute__((weak));
-int count_step(void *state, const int64_t *, int64_t *, const void *given);
-void *count_step_init(const void *given) __attribute__((weak));
-void count_step_exit(void *state) __attribute__((weak));
-const char *count_step_error(void *state) __attribute__((weak));
-int count_show(void *state, const int64_t *, const void *given);
-void *count_show_init(const void *given) __attribute__((weak));
-void count_show_exit(void *state) __attribute__((weak));
-const char *count_show_error(void *state) __attribute__((weak));
+int task_count_count(void *state, int64_t *, const void *given);
+void *task_count_count_init(const void *given) __attribute__((weak));
+void task_count_count_exit(void *state) __attribute__((weak));
+const char *task_count_count_error(void *state) __attribute__((weak));
+int task_step_step(void *state, const int64_t *, int64_t *, const void *given);
+void *task_step_step_init(const void *given) __attribute__((weak));
+void task_step_step_exit(void *state) __attribute__((weak));
+const char *task_step_step_error(void *state) __attribute__((weak));
+int task_count_step(void *state, const int64_t *, int64_t *, const void *given);
+void *task_count_step_init(const void *given) __attribute__((weak));
+void task_count_step_exit(void *state) __attribute__((weak));
+const char *task_count_step_error(void *state) __attribute__((weak));
+int task_count_show(void *state, const int64_t *, const void *given);
+void *task_count_show_init(const void *given) __attribute__((weak));
+void task_count_show_exit(void *state) __attribute__((weak));
+const char *task_count_show_error(void *state) __attribute__((weak));
 }
 
 namespace {
@@ -34,7 +34,7 @@ flow::App app_a("A", {1000000, 1}, 1000, 1);
 
 // A.count
 namespace count {
-flow::InC code("count", count_count_init, count_count_exit, count_count_error, nullptr, 0);
+flow::InC code("count", task_count_count_init, task_count_count_exit, task_count_count_error, nullptr, 0);
 flow::Task task(app_a, "A.count", "core[0]", code, 1, true);
 flow::Ring<int64_t> n_to_step({"A.count", "A.step"}, 1, 3, 3, 1);
 }  // namespace count
@@ -42,14 +42,14 @@ flow::Ring<int64_t> n_to_step({"A.count", "A.step"}, 1, 3, 3, 1);
 // A.step
 namespace step {
 struct Given { int64_t what; const char *at; } given = {INT64_C(0), "home"};
-flow::InC code("step", step_step_init, step_step_exit, step_step_error, &given, 0);
+flow::InC code("step", task_step_step_init, task_step_step_exit, task_step_step_error, &given, 0);
 flow::Task task(app_a, "A.step", "core[1]", code, 1, false);
 alignas(64) int64_t m_tokens[1];
 }  // namespace step
 
 // A.twice
 namespace twice {
-flow::InC code("step", count_step_init, count_step_exit, count_step_error, nullptr, 64);
+flow::InC code("step", task_count_step_init, task_count_step_exit, task_count_step_error, nullptr, 64);
 flow::Task task(app_a, "A.twice", "core[1]", code, 1, false);
 flow::Ring<int64_t> m_to_show({"A.twice", "A.show"}, 1, 3, 3, 1);
 }  // namespace twice
@@ -57,7 +57,7 @@ flow::Ring<int64_t> m_to_show({"A.twice", "A.show"}, 1, 3, 3, 1);
 // A.show
 namespace show {
 struct Given { int64_t what; double gain; bool on; } given = {INT64_C(0), 0.5, true};
-flow::InC code("show", count_show_init, count_show_exit, count_show_error, &given, 0);
+flow::InC code("show", task_count_show_init, task_count_show_exit, task_count_show_error, &given, 0);
 flow::Task task(app_a, "A.show", "core[0]", code, 1, false);
 }  // namespace show
 
@@ -75,7 +75,7 @@ bool fires(flow::Worker &w, const int64_t k, [[maybe_unused]] const int64_t j, [
     if (!w.begin_frame(task, k))
         return false;
     memset(n, 0, 1 * sizeof *n);
-    if (!w.fire(task, firing, [&] { return count_count(code.state, n, nullptr); }))
+    if (!w.fire(task, firing, [&] { return task_count_count(code.state, n, nullptr); }))
         return false;
     flow::record(task, firing, 1, 0, n, 1 * sizeof *n);
     n_to_step.wrote(1);
@@ -90,7 +90,7 @@ bool fires(flow::Worker &w, const int64_t k, [[maybe_unused]] const int64_t j, [
     const int64_t *const n = twice::m_to_show.next(w, app_a, k, 1, 1);
     if (!n)
         return false;
-    if (!w.fire(task, firing, [&] { return count_show(code.state, n, &given); }))
+    if (!w.fire(task, firing, [&] { return task_count_show(code.state, n, &given); }))
         return false;
     flow::record(task, firing, 0, 0, n, 1 * sizeof *n);
     twice::m_to_show.took(1);
@@ -118,7 +118,7 @@ bool fires(flow::Worker &w, const int64_t k, [[maybe_unused]] const int64_t j, [
         return false;
     int64_t *const m = m_tokens;
     memset(m, 0, 1 * sizeof *m);
-    if (!w.fire(task, firing, [&] { return step_step(code.state, n, m, &given); }))
+    if (!w.fire(task, firing, [&] { return task_step_step(code.state, n, m, &given); }))
         return false;
     flow::record(task, firing, 0, 0, n, 1 * sizeof *n);
     flow::record(task, firing, 1, 0, m, 1 * sizeof *m);
@@ -136,7 +136,7 @@ bool fires(flow::Worker &w, const int64_t k, [[maybe_unused]] const int64_t j, [
     if (!m)
         return false;
     memset(m, 0, 1 * sizeof *m);
-    if (!w.fire(task, firing, [&] { return count_step(code.state, n, m, nullptr); }))
+    if (!w.fire(task, firing, [&] { return task_count_step(code.state, n, m, nullptr); }))
         return false;
     flow::record(task, firing, 0, 0, n, 1 * sizeof *n);
     flow::record(task, firing, 1, 0, m, 1 * sizeof *m);

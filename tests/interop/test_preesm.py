@@ -472,6 +472,7 @@ def test_periods_of_actors_are_those_of_iterations(tmp_path: Path) -> None:
         ("F731", "two fifos end at `A.o`", pair(fifo("A.o", "B.i"))),
         ("F731", "nothing is connected to `C.i`", pair(node("actor", "C", "input i 1"))),
         ("F731", "there is no sub.pi", None),
+        ("F731", "this is no PiSDF graph: no node has a `kind`", graph('<node id="A"/>')),
         ("F731", "`magic` is no kind of node", pair('<node id="m" kind="magic"/>')),
         ("F731", "this `node` has no `id`", pair('<node kind="actor"/>')),
         ("F731", "this `edge` has no `source`", pair('<edge kind="fifo"/>')),
@@ -509,6 +510,33 @@ def test_what_cannot_be_said_is_refused_by_name(
     assert first.code == code
     assert first.span is not None
     assert first.span.file == str(file)
+
+
+@pytest.mark.parametrize(
+    "kind", ["actor", "broadcast", "fork", "join", "roundbuffer", "snk", "graph"]
+)
+def test_an_unknown_type_is_told_once_behind_any_node(tmp_path: Path, kind: str) -> None:
+    """The type is that of fifos in front of, inside of and behind the node."""
+    middle = node(kind, "M", "input i 2", "output o 2", inside="sub.pi" if kind == "graph" else "")
+    if kind == "snk":
+        middle = node("actor", "M", "input i 2", "output o 2") + node("snk", "B", "input i 2")
+    else:
+        middle += node("actor", "B", "input i 2")
+    (tmp_path / "sub.pi").write_text(
+        graph(
+            node("src", "i", "output i 2"), node("snk", "o", "input o 2"), fifo("i.i", "o.o", "px")
+        )
+    )
+    (tmp_path / "g.pi").write_text(
+        graph(
+            node("src", "A", "output o 2"),
+            middle.replace('kind="graph"', 'kind="actor"'),
+            fifo("A.o", "M.i", "px"),
+            fifo("M.o", "B.i", "px"),
+        )
+    )
+    (fault,) = faults(tmp_path / "g.pi", tmp_path / "out")
+    assert (fault.code, fault.message) == ("F732", "the type `px` of this fifo is not known")
 
 
 def test_all_faults_are_told_in_one_run(edit: Edit, tmp_path: Path) -> None:
@@ -583,6 +611,50 @@ def test_a_scenario_names_files_of_its_project(edit: Edit, tmp_path: Path) -> No
         said[0]
         == "there is no architecture `/Ramp/Archi/no.slam`: platform, places and times are left out"
     )
+
+
+@pytest.mark.parametrize("inner", ["res/Ramp", "Ramp", "res/deep/other"])
+def test_the_folder_in_which_paths_exist_is_the_project(tmp_path: Path, inner: str) -> None:
+    """An Eclipse project around it, with files of the same names, is not meant."""
+    (tmp_path / "Code/src").mkdir(parents=True)
+    (tmp_path / ".project").write_text("<projectDescription/>")
+    (tmp_path / "Code/src/ramp.c").write_text("#error not this one")
+    folder = tmp_path / inner
+    shutil.copytree(RAMP, folder)
+    (folder / ".project").unlink()
+    for file in (SCENARIO, TOP):
+        text, _ = imported(folder / file, tmp_path / f"out_{Path(file).stem}")
+        assert pisdf.agree(firings(text), pisdf.Flat(RAMP / TOP, {}).firings())
+        assert "#error" not in "".join(f.read_text() for f in text.parent.rglob("*.c"))
+
+
+def test_an_architecture_without_operators_leaves_out_places_and_times(
+    edit: Edit, tmp_path: Path
+) -> None:
+    folder = edit((SLAM, 'slam:componentType="Operator"', 'slam:componentType="FPGA"'))
+    text, said = imported(folder / SCENARIO, tmp_path / "out")
+    assert sorted(f.name for f in text.parent.iterdir()) == ["app.flow", "app_code"]
+    assert (
+        "this architecture has no CPU or GPU as operator: platform, places and times are left out"
+        in said
+    )
+    assert "components of kind `FPGA` are not imported" in said
+
+
+def test_a_moldable_parameter_has_the_value_that_was_chosen_last(
+    edit: Edit, tmp_path: Path
+) -> None:
+    moldable = 'id="scale" kind="moldable_param" moldable_expr='
+    folder = edit(
+        (TOP, '<node expr="1" id="scale" kind="param"', f'<node expr="2" {moldable}"1;2"')
+    )
+    text, said = imported(folder / SCENARIO, tmp_path / "out")
+    assert "const scale = 2" in text.read_text()
+    assert "`scale`: PREESM chooses from `1;2`: the value is `2` here" in said
+    edit_again(folder, TOP, f'<node expr="2" {moldable}"1;2"', f'<node {moldable}"3"')
+    text, said = imported(folder / TOP, tmp_path / "again")
+    assert "const scale = 3" in text.read_text()
+    assert not any("chooses" in line for line in said)
 
 
 def test_other_formats_options_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
+import flowc
 import pytest
 from flowc.analysis.dataflow.check import check
 from flowc.analysis.dataflow.repetition import repetition
@@ -745,3 +746,29 @@ def test_the_size_of_a_token_is_in_bits() -> None:
     typed = replace(source, outputs=(replace(source.outputs[0], type=TensorType("int16", (5,))),))
     assert '<tokenSize sz="80"/>' in sdf3.write(replace(graph, tasks=(typed, graph.tasks[1])), {})
     assert "tokenSize" not in sdf3.write(graph, {})
+
+
+# -- files of other tools --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("m.amxmi", '<?xml version="1.0"?>\n<am:Amalthea xmlns:am="http://app4mc"/>', "AMALTHEA"),
+        ("m.xml", "<am:Amalthea/>", "AMALTHEA"),
+        ("a.yaml", "path_name_aliases: []\nnamed_paths:\n- path_name: p\n", "CARET"),
+        ("dataflow.yml", "nodes:\n  - id: camera\n    path: camera.py\n", "dora"),
+        ("g.pbtxt", 'node {\n  calculator: "PassThroughCalculator"\n}\n', "MediaPipe"),
+        ("g.txt", 'input_stream: "in"\n', "MediaPipe"),
+        ("g", "// drawn\ndigraph G { a -> b }", "DOT"),
+        ("t.tgff", "@HYPERPERIOD 300\n@TASK_GRAPH 0 {\n}\n", "TGFF"),
+        ("run.sh", "gst-launch-1.0 -v videotestsrc ! autovideosink", "GStreamer"),
+        ("n.onnx", "\x08", "ONNX"),
+    ],
+)
+def test_files_of_other_tools_are_named(tmp_path: Path, name: str, content: str, what: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(Errors) as raised:
+        flowc.import_(tmp_path / name, tmp_path / "out.flow")
+    (fault,) = raised.value.diagnostics
+    assert fault.code == "F701" and what in fault.message
+    assert "PREESM, SDF3" in fault.help
+    assert not (tmp_path / "out.flow").exists()

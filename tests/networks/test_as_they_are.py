@@ -298,6 +298,70 @@ def test_constants_take_part_in_batches(write: Write, tmp_path: Path) -> None:
     assert seen(flow, tmp_path) == wanted
 
 
+def sparse(name: str, shape: list[int], places: Any, *numbers: float, kind: int = FLOAT) -> Any:
+    values = helper.make_tensor(name, kind, [len(numbers)], numbers)
+    at = numpy_helper.from_array(np.array(places, np.int64), f"{name} at")
+    return helper.make_sparse_tensor(values, at, shape)
+
+
+def odd(case: str) -> Any:
+    """A model that ONNX Runtime takes, though it is written in a way that few exporters choose."""
+    x, y, nodes = value("x", [1, 4]), value("y", [1, 4]), [N("MatMul", ["x", "w"], ["y"])]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    square, functions, notes = [sparse("w", [4, 4], [0, 5, 7], 1, 2, 3)], [], []
+    relus = [N("Relu", ["x"], ["a"]), N("Neg", ["a"], ["y"])]
+    if case == "rows and columns":
+        square = [sparse("w", [4, 4], [[0, 0], [1, 1], [1, 3]], 1, 2, 3)]
+    elif case == "large":
+        nodes = [N("MatMul", ["x", "w"], ["a"]), N("ReduceSum", ["a", "axes"], ["y"])]
+        square = [sparse("w", [4, 4000], [0, 15999], 1, 2), sparse("axes", [1], [0], 1, kind=INT)]
+        y = value("y", [1, 1])
+    elif case == "whole numbers":
+        nodes = [N("Gather", ["x", "w"], ["y"], axis=1)]
+        square = [sparse("w", [4], [1, 3], 3, 2, kind=INT)]
+    elif case == "a function's attribute":
+        leaky = N("LeakyRelu", ["a"], ["b"])
+        leaky.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=1))
+        functions = [
+            helper.make_function("my", "Leak", ["a"], ["b"], [leaky], opsets[:1], ["slope"])
+        ]
+        nodes = [N("Leak", ["x"], ["y"], domain="my", slope=0.3)]
+    elif case == "order":
+        nodes = relus[::-1]
+    elif case == "domain":
+        nodes = [N("Relu", ["x"], ["a"], domain="ai.onnx"), relus[1]]
+    elif case == "wrong notes":
+        nodes, notes = relus, [value("a", [7])]
+    elif case == "constants of one name":
+        ones = [N("Constant", [], [t], name="n", value_float=1.0) for t in "ab"]
+        nodes = [*ones, N("Add", ["x", "a"], ["c"]), N("Add", ["c", "b"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y], value_info=notes, sparse_initializer=square)
+    return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "sparse", "rows and columns", "large", "whole numbers", "a function's attribute", "order",
+        "domain", "wrong notes", "constants of one name",
+    ],
+)  # fmt: skip
+def test_what_onnx_runtime_takes_is_read_with_its_sizes(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "n.onnx"
+    onnx.save(odd(case), path)
+    (made,) = onnxruntime.InferenceSession(str(path)).run(None, {"x": FRAMES[0]})
+    (ending,) = read_network(path, {}, None).outputs
+    assert (ending.dtype, ending.shape) == (made.dtype.name, made.shape)
+
+
+def test_a_sparse_weight_is_computed_with(write: Write, tmp_path: Path) -> None:
+    path = tmp_path / "n.onnx"
+    onnx.save(odd("sparse"), path)
+    flow = write(text(), t_py=CODE)
+    wanted = [n for x in FRAMES for n in expected(path, {"x": x}, "y")]
+    assert seen(flow, tmp_path) == wanted
+
+
 def test_a_model_that_onnx_runtime_refuses_is_refused_with_its_reason(tmp_path: Path) -> None:
     path = by_rate(tmp_path / "n.onnx")
     model = onnx.load(path)

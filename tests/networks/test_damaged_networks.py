@@ -151,7 +151,23 @@ CHANGES: list[tuple[str, Change, str, str]] = [
         "1048576 x 1048576 elements",
     ),
     ("constant", lambda m: constant(m, 2**50), "F402", "has 1125899906842624 elements"),
+    (
+        "places",
+        lambda m: m.graph.sparse_initializer.append(sparse(2, 2, places=2)),
+        "F402",
+        "sparse constant `s` has 1 values, and not as many places",
+    ),
+    ("two nodes", lambda m: named(m, "n", "n"), "F402", "there are two nodes `n`"),
+    ("unknown", lambda m: attribute(m, spatial=1), "F402", "Conv `c` has no attribute `spatial`"),
+    ("no input", lambda m: m.graph.node[1].input.__setitem__(0, ""), "F402", "has no input `X`"),
+    ("old", lambda m: setattr(m.graph.node[1], "op_type", "Upsample"), "F402", "of version 17 any"),
+    ("format", lambda m: m.ClearField("ir_version"), "F402", "the version of its format"),
 ]
+
+
+def named(m: Any, *names: str) -> None:
+    for node, name in zip(m.graph.node, names, strict=True):
+        node.name = name
 
 
 def attribute(m: Any, **values: object) -> None:
@@ -172,10 +188,10 @@ def sized(m: Any, *shape: int) -> None:
     m.graph.output[0].type.tensor_type.ClearField("shape")
 
 
-def sparse(*shape: int) -> Any:
+def sparse(*shape: int, places: int = 1) -> Any:
     values = numpy_helper.from_array(np.ones(1, np.float32), "s")
     return helper.make_sparse_tensor(
-        values, numpy_helper.from_array(np.zeros(1, np.int64), "at"), shape
+        values, numpy_helper.from_array(np.zeros(places, np.int64), "at"), shape
     )
 
 

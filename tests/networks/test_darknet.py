@@ -157,8 +157,15 @@ class Reference:
     def shortcut(self, data: Array, o: dict[str, Any]) -> Array:
         result = data.copy()
         for i in map(int, str(o["from"]).split(",")):
-            count = min(len(data), len(self.other(i)))
-            result[:count] += self.other(i)[:count]
+            added, (height, width) = self.other(i), data.shape[1:]
+            tall, wide = added.shape[1:]
+            every, apart = max(wide // width, 1), max(width // wide, 1)
+            for k in range(min(len(data), len(added))):
+                for row in range(min(height, tall)):
+                    for column in range(min(width, wide)):
+                        result[k, row * apart, column * apart] += added[
+                            k, row * every, column * every
+                        ]
         return self.active(result, o.get("activation", "linear"))
 
     def upsample(self, data: Array, o: dict[str, Any]) -> Array:
@@ -181,6 +188,9 @@ class Reference:
         return data
 
     yolo = region = dropout = same
+
+    def l2norm(self, data: Array, o: dict[str, Any]) -> Array:
+        return np.asarray(data / np.sqrt((data**2).sum(0)))
 
     def softmax(self, data: Array, o: dict[str, Any]) -> Array:
         powers = np.exp(data - data.max())
@@ -466,6 +476,11 @@ def test_layers(tmp_path: Path, layer: tuple[str, dict[str, Any]], size: tuple[i
         [conv(4), conv(4, 1), ("shortcut", {"from": -2, "activation": "leaky"})],
         [conv(4), conv(4, 1), conv(4), ("shortcut", {"from": "-2,0", "activation": "linear"})],
         [conv(6), conv(4, 1), ("shortcut", {"from": -2})],
+        [conv(4), conv(4, stride=2), ("shortcut", {"from": -2, "activation": "relu"})],
+        [conv(6), conv(4, size=5, stride=3), ("shortcut", {"from": 0})],
+        [conv(4, stride=2), ("upsample", {"stride": 2}), conv(6), ("shortcut", {"from": 0})],
+        [conv(2, stride=3), ("upsample", {"stride": 4}), ("shortcut", {"from": -2})],
+        [conv(4), ("l2norm", {}), conv(2, 1)],
         [conv(2), conv(5, 1), ("shortcut", {"from": 0, "activation": "mish"}), conv(1, 1)],
         [conv(8), ("reorg", {"stride": 2}), route("-1")],
         [conv(4, 1), ("upsample", {"stride": 2}), conv(3), route("-1, -2,")],
@@ -740,7 +755,11 @@ NET = "[net]\nwidth=8\nheight=8\nchannels=3\n"
         (NET + "[dropout]\n[route]\nlayers=0\ngroups=2\n", ["8: 3 channels of `dropout_0` do not divide into 2 groups"]),
         (NET + "[dropout]\n[route]\nlayers=a\ngroups=2\ngroup_id=2\n", ["7: `layers` lists 'a', not a whole number"]),
         (NET + "[dropout]\n[route]\nlayers=0\ngroups=2\ngroup_id=2\n", ["9: there is no group 2 of 2"]),
-        (NET + "[dropout]\n[avgpool]\n[shortcut]\nfrom=0\n", ["8: `avgpool_1` and `dropout_0` differ in size: 1x1 and 8x8"]),
+        (NET + "[dropout]\n[maxpool]\nstride_x=2\nsize=1\n[shortcut]\nfrom=0\n",
+         ["10: `maxpool_1` and `dropout_0` differ in size: 8x4 and 8x8"]),
+        (NET + "[dropout]\n[avgpool]\n[shortcut]\nfrom=0\nactivation=mish\n",
+         ["8: `avgpool_1` and `dropout_0` differ in size, and AlexeyAB's Darknet adds them number by number, "
+          "whatever pixels they belong to"]),
         (NET + "[dropout]\n[shortcut]\nfrom=0\nweights_type=per_feature\nalpha=1.0\nbeta=2\n",
          ["8: `weights_type=per_feature` is not supported in [shortcut]", "10: `beta=2` is not supported in [shortcut]"]),
         (NET + "[shortcut]\nactivation=linear\n", ["5: [shortcut] does not say which layer it adds"]),

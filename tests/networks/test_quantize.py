@@ -281,6 +281,40 @@ def test_parts_of_networks(tmp_path: Path, case: str) -> None:
     cuts_are_exact(path, 2)
 
 
+def test_a_head_of_boxes_and_scores_keeps_its_scores(tmp_path: Path) -> None:
+    """With one scale for boxes up to hundreds and scores up to 1, no score would be left."""
+    rng = np.random.default_rng(3)
+    constants = {
+        "w": rng.normal(0, 0.3, (16, 3, 3, 3)).astype(np.float32),
+        "b": rng.normal(0, 0.3, (4, 16, 1, 1)).astype(np.float32),
+        "c": rng.normal(0, 0.3, (6, 16, 1, 1)).astype(np.float32),
+        "stride": np.full((1, 4, 1), 320, np.float32),
+        "flat4": np.int64([1, 4, 64]),
+        "flat6": np.int64([1, 6, 64]),
+    }
+    nodes = [
+        N("Conv", ["x", "w"], ["h"], pads=[1, 1, 1, 1]),
+        N("Relu", ["h"], ["r"]),
+        N("Conv", ["r", "b"], ["b0"]),
+        N("Reshape", ["b0", "flat4"], ["b1"]),
+        N("Mul", ["b1", "stride"], ["boxes"]),
+        N("Conv", ["r", "c"], ["c0"]),
+        N("Reshape", ["c0", "flat6"], ["c1"]),
+        N("Sigmoid", ["c1"], ["scores"]),
+        N("Concat", ["boxes", "scores"], ["y"], axis=1),
+    ]
+    path, lost = made(tmp_path / "head.onnx", model(nodes, {"x": [1, 3, 8, 8]}, constants, "y"))
+    assert [x.name for x in lost] == ["y[:, 0:4]", "y[:, 4:10]"]
+    assert min(x.decibels for x in lost) > 10
+    graph = onnx.load(path).graph
+    assert {n.op_type for n in graph.node if n.name in ("boxes", "scores", "y")} == {
+        "Mul",
+        "Sigmoid",
+        "Concat",
+    }
+    assert any(n.op_type == "QuantizeLinear" for n in graph.node)
+
+
 def test_a_sum_goes_beyond_what_was_seen(tmp_path: Path) -> None:
     path, _ = made(
         tmp_path / "n.onnx", model([N("MatMul", ["x", "m"], ["y"])], {"x": [1, 6]}, CONSTANTS, "y")

@@ -5,9 +5,9 @@
 
 Chains lead over rows of groups with one task each, or over the apps of random programs (rates,
 delays, stages, shared processors), in a random order. Each part reads the newest token when its
-source starts, and its token is there when its last task has ended; a token that comes at the same
-time is found, or is not. Prints how far bounds are above what was seen, and exits with 1 if any is
-below.
+source first has its processor, and its token is there when its last task has ended; a token that
+comes at the same time from another processor is found, or is not. Prints how far bounds are above
+what was seen, and exits with 1 if any is below.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flowc.analysis.timing.system import (
     with_its_workers,
 )
 
-from event_simulator import Run, Seen, Time, play
+from event_simulator import Moment, Run, Seen, Time, play
 from executions import hunting_runs, hyperperiod
 from random_programs import KINDS, Kind, random_program
 
@@ -109,18 +109,26 @@ def in_any_phases(system: TimedSystem) -> TimedSystem:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token in a mailbox: when it came, and the source's newest firing behind it (None: it does
-    not count)."""
+    """A token in a mailbox: when and from which processor it came, and the source's newest firing
+    behind it (None: it does not count)."""
 
-    came: Time
+    came: Moment
+    processor: str
     newest: int | None
+
+    def there(self, start: Moment, processor: str, ties: bool) -> bool:
+        """Does a firing that starts then find it? With `ties`, also if it comes from elsewhere at
+        the same time."""
+        if self.came[0] != start[0] or self.processor == processor:
+            return self.came < start
+        return ties
 
 
 def seen_along(
     system: TimedSystem, way: Sequence[tuple[str, int]], seen: Seen, ties: bool
 ) -> tuple[Time | None, Time | None]:
     """The largest age and the largest reaction of an execution. With `ties`, a token that comes
-    when its reader starts is found."""
+    from another processor when its reader starts is found."""
     groups = {group.name: group for group in system.groups}
     tokens: list[_Token] = []
     for position, (name, number) in enumerate(way):
@@ -133,10 +141,10 @@ def seen_along(
     for token in tokens:
         if token.newest is None:
             continue
-        here = token.came - _release(first, source, token.newest)
+        here = token.came[0] - _release(first, source, token.newest)
         age = here if age is None else max(age, here)
         if known is not None and token.newest > known:
-            here = token.came - _release(first, source, known)
+            here = token.came[0] - _release(first, source, known)
             reaction = here if reaction is None else max(reaction, here)
         known = token.newest if known is None else max(known, token.newest)
     return age, reaction
@@ -158,6 +166,7 @@ def _tokens(
     """
     path = group.paths[number]
     firings = {t.name: t.firings for t in group.tasks}
+    home = {t.name: t.processor for t in group.tasks}
     output = 0
     while (path.sink, output) in seen.firings:
         iteration, firing = divmod(output, firings[path.sink])
@@ -167,9 +176,9 @@ def _tokens(
         newest = entered if entered >= 0 else None
         if before is not None and entered >= 0:
             start = seen.firings[path.source, entered][0]
-            found = [t for t in before if t.came < start or (ties and t.came == start)]
+            found = [t for t in before if t.there(start, home[path.source], ties)]
             newest = found[-1].newest if found and found[-1] is not before[-1] else None
-        yield _Token(end, newest)
+        yield _Token(end, home[path.sink], newest)
 
 
 def random_way(system: TimedSystem, rng: random.Random) -> list[tuple[str, int]]:

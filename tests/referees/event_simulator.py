@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
 
 Time = int | Fraction
+Moment = tuple[Time, int]
 Equals = Literal["first come", "favorite"]
 
 #: Where a source finds out that there is no more data, workers may be so many iterations ahead.
@@ -91,8 +92,9 @@ class Seen:
 
     responses: dict[str, tuple[Time, int]]
     latencies: dict[tuple[str, int], tuple[Time, int]]
-    #: When each firing of a task has started and ended, counted through all iterations.
-    firings: dict[tuple[str, int], tuple[Time, Time]] = field(default_factory=dict)
+    #: When each firing of a task first had its processor and when it ended, counted through all
+    #: iterations; each with its number among all that happened, in the order of time.
+    firings: dict[tuple[str, int], tuple[Moment, Moment]] = field(default_factory=dict)
 
 
 def play(system: TimedSystem, run: Run) -> Seen:
@@ -212,7 +214,7 @@ class _Worker:
     done: int = 0
     parts: list[Time] | None = None
     came: Time = 0
-    began: Time = 0
+    began: Moment | None = None
     ended: Time | None = None
     endless: Iterator[list[Time]] | None = None
     server: _Server | None = None
@@ -257,6 +259,7 @@ class _Playing:
     def __init__(self, system: TimedSystem, run: Run) -> None:
         self.run = run
         self.now: Time = 0
+        self.happened = 0
         self.seen = Seen({}, {})
         self.next_release: Time | None = None
         self.apps = {g.name: self._app(g) for g in system.groups}
@@ -452,7 +455,7 @@ class _Playing:
             if channel.room is not None:
                 channel.room -= rates[k]
         task.app.begun = max(task.app.begun, firing.iteration)
-        w.parts, w.began = next(task.parts), self.now
+        w.parts, w.began = next(task.parts), None
         if self.fifo[w.processor] or w.ended != self.now:  # else it keeps its turn
             w.came = self.now
         return True
@@ -491,6 +494,13 @@ class _Playing:
             equal = [w for w in ready if w.rank == rank]
             key = _by_arrival if self.run.equals == "first come" else _by_favor
             self.running[p] = min(equal, key=key)
+        served = self.running[p]
+        if served is not None and served.began is None:
+            served.began = self._moment()
+
+    def _moment(self) -> Moment:
+        self.happened += 1
+        return self.now, self.happened
 
     def _finish(self, w: _Worker) -> None:
         """A sub-task has ended, and perhaps the firing."""
@@ -533,7 +543,8 @@ class _Playing:
         for channel, rates in task.outs:
             channel.tokens += rates[k]
         number = firing.iteration * task.firings + k
-        self.seen.firings[task.name, number] = w.began, self.now
+        assert w.began is not None
+        self.seen.firings[task.name, number] = w.began, self._moment()
         self._note(firing)
 
     def _note(self, firing: _Firing) -> None:

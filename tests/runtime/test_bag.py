@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ import zstandard
 from flowc.runtime import bag as bags
 from flowc.runtime import recorded_file
 from flowc.runtime.options import Mistake
+from flowc.runtime.ros_messages import IMAGE, token_in
+from flowc.runtime.tokens import Port
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
@@ -139,9 +143,9 @@ def test_parts_of_bags_are_as_large_as_they_say(tmp_path: Path) -> None:
         recorded_file._decompressed(content, "zstd", 100)
     assert bags._unpacked(content) == bytes(100 + (1 << 16))
     (tmp_path / "skipped").write_bytes(b"\x50\x2a\x4d\x18" + bytes(4) + content)
-    assert bags._size_of(str(tmp_path / "skipped"), 1 << 20) == 100 + (1 << 16)
+    assert bags._require_unpacked(str(tmp_path / "skipped"), 1 << 20) == 100 + (1 << 16)
     with pytest.raises(ValueError, match="larger than the room"):
-        bags._size_of(str(tmp_path / "skipped"), 1 << 10)
+        bags._require_unpacked(str(tmp_path / "skipped"), 1 << 10)
 
 
 def test_messages_come_when_they_came(write: Write, tmp_path: Path) -> None:
@@ -163,6 +167,39 @@ def test_a_bag_is_recorded_and_its_recording_is_replayed(write: Write, tmp_path:
     assert done.returncode == 0 and "27 tokens of 3 channels are in" in done.stderr
     again = run(program, "--replay", str(file))
     assert again.returncode == 0 and "9 of 9 tokens of 1 channel equal" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("encoding", "dtype"),
+    [("32FC1", "float32"), ("32FC3", "float32"), ("16SC1", "int16"), ("64FC", "float64")],
+)
+def test_pictures_in_encodings_of_opencv(encoding: str, dtype: str) -> None:
+    shape = (3, 4, 3) if encoding.endswith("3") else (3, 4)
+    numbers = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    stamp = TYPES.types["builtin_interfaces/msg/Time"](sec=0, nanosec=0)
+    header = TYPES.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
+    data = numbers.view(np.uint8).ravel()
+    image = TYPES.types[IMAGE](
+        header=header, height=3, width=4, encoding=encoding, is_bigendian=0, step=data.size // 3,
+        data=data,
+    )  # fmt: skip
+    found = token_in(IMAGE, TYPES.serialize_cdr(image, IMAGE), Port("p", dtype, shape, (1,)))
+    assert found.dtype == dtype and np.array_equal(found, numbers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "number"),
+    [("Float32", "float32", 0.5), ("Float64", "float64", 0.1), ("Bool", "bool", True),
+     ("Int16", "int16", -7), ("UInt64", "uint64", 2**63)],
+)  # fmt: skip
+def test_messages_of_one_number(kind: str, dtype: str, number: float) -> None:
+    kind = f"std_msgs/msg/{kind}"
+    data = TYPES.serialize_cdr(TYPES.types[kind](data=number), kind)
+    for shape in ((), (1,), (1, 1)):
+        found = token_in(kind, data, Port("p", dtype, shape, (1,)))
+        assert (found.dtype, found.shape, found.item()) == (dtype, shape, number)
+    with pytest.raises(ValueError, match="tokens of `p` are"):
+        token_in(kind, data, Port("p", dtype, (2,), (1,)))
 
 
 def test_open_ends_are_fed_too(write: Write, tmp_path: Path) -> None:
@@ -235,12 +272,68 @@ def test_files_that_are_no_bags_are_refused(write: Write, tmp_path: Path) -> Non
     (tmp_path / "x.db3").write_bytes(b"SQLite format 3\0" + bytes(100))
     (tmp_path / "x.bag").write_bytes(b"#ROSBAG V2.0\n")
     (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "x.txt").write_text("no frames")
     (tmp_path / "x.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(30))
     for name, reason in (
         ("empty", "cannot be read as a bag of ROS 2"), ("x.db3", "cannot be read as a bag of ROS 2"),
-        ("x.bag", "is a bag of ROS 1"), ("x.json", "is no recording, and reports are for programs with states"),
+        ("x.bag", "is a bag of ROS 1"), ("x.json", "if it is a report: this program has no states"),
+        ("x.txt", "x.txt is no recording of flowc (MCAP) and no bag of ROS 2\n"),
         ("x.mcap", "cannot be read as a bag of ROS 2"), ("no", "there is no such file"),
     ):  # fmt: skip
         done = run(program, "--replay", str(tmp_path / name))
         assert done.returncode == 2 and reason in done.stderr, (name, done.stderr)
         assert "Traceback" not in done.stderr
+
+
+def base(path: Path, made: str) -> Path:
+    """A database that looks like a bag, with something else in it."""
+    with closing(sqlite3.connect(path)) as found:
+        found.executescript(
+            "CREATE TABLE topics(id INTEGER PRIMARY KEY, name, type, serialization_format);"
+            "INSERT INTO topics VALUES (1, '/x', 'std_msgs/msg/Float32', 'cdr');" + made
+        )
+    return path
+
+
+def test_databases_hold_rows_as_large_as_themselves(tmp_path: Path) -> None:
+    """A row may be computed, and a page may be in many places of a table."""
+    columns = "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id, timestamp, data"
+    endless = (
+        "WITH RECURSIVE n(schema_version) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT * FROM n"
+    )
+    rows = ";INSERT INTO messages SELECT value, 1, 1, zeroblob(1000) FROM json_each('[%s]')"
+    filled = columns + ")" + rows % ",".join(map(str, range(1, 400)))
+    plain = base(tmp_path / "plain.db3", filled)
+    bags._require_limits(str(plain))
+    size, content = 4096, bytearray(plain.read_bytes())
+    with closing(sqlite3.connect(plain)) as found:
+        (root,) = found.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'messages'"
+        ).fetchone()
+    page = content[(root - 1) * size : root * size]
+    cell = int.from_bytes(page[12:14], "big")  # all cells are the first one
+    page[12 : 12 + 2 * 130] = page[12:14] * 130
+    page[3:5] = (130).to_bytes(2, "big")
+    content[(root - 1) * size : root * size] = page
+    assert page[0] == 5 and cell < size
+    (tmp_path / "again.db3").write_bytes(content)
+    for name, reason in (
+        ("again", "`messages` has more in it than the file"),
+        ("computed", "`messages` has columns that are computed"),
+        ("endless", "`schema` is computed"),
+    ):
+        path = tmp_path / (name + ".db3")
+        if name == "computed":
+            base(path, columns + " AS (zeroblob(1000000)))")
+        if name == "endless":
+            base(path, columns + "); CREATE VIEW schema AS " + endless)
+        with pytest.raises(Mistake, match=reason):
+            bags._require_limits(str(path))
+    base(tmp_path / "slow.db3", columns + ")")
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        pytest.raises(Mistake, match="it takes more than"),
+    ):
+        patched.setattr(bags, "SECONDS", -1.0)
+        patched.setattr(bags, "STEPS", 1)
+        bags._require_limits(str(tmp_path / "slow.db3"))

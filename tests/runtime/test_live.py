@@ -385,6 +385,33 @@ def test_a_task_begins_anew(write: Write, tmp_path: Path) -> None:
     assert harness(out).returncode == 0
 
 
+def test_a_task_that_cannot_be_opened_again_at_once_is_tried_later(
+    write: Write, tmp_path: Path
+) -> None:
+    text = (
+        TASKS
+        + 'task Bad { live   out n: N   on error restart 2 every 1 ms   python "b.py:Bad" }\n'
+        + "app A { c: Bad   k: Keep   c -> k }"
+    )
+    bad = (
+        "class Bad:\n    n = opened = 0\n    def __init__(self):\n"
+        "        Bad.opened += 1\n"
+        "        if Bad.opened == 2: raise OSError('not there')\n"
+        "    def __call__(self):\n        Bad.n += 1\n"
+        "        if Bad.n == 9: raise StopIteration\n"
+        "        if Bad.n == 5: raise OSError('unplugged')\n        return Bad.n\n"
+        "    def close(self): raise OSError('gone')\n"
+    )
+    out = build(write(text, t_py=CODE, b_py=bad), tmp_path / "out")
+    done = run(out)
+    assert kept(done.stdout) == [[1, 2, 3, 4, 6, 7, 8]]
+    assert "A.c failed at firing 4: close: OSError: gone" in done.stderr
+    assert (
+        "cannot begin anew: OSError: not there; 1 try is left, the next in 0.001 s" in done.stderr
+    )
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith("close: OSError: gone")
+
+
 def test_with_several_rates_only_what_needs_it_is_skipped(write: Write, tmp_path: Path) -> None:
     pairs = "def pair(n):\n    return n.sum()\n"
     text = TASKS + (

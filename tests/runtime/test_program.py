@@ -234,7 +234,7 @@ def test_a_c_task_says_why_it_failed(write: Write, tmp_path: Path, lacks: str) -
     done = run(build(flow, tmp_path / "out"))
     assert done.returncode == 1
     words = (
-        "f_init returned NULL: no room for é"
+        "f_init returned NULL\n"
         if lacks == "init"
         else "failed at firing 5: f returned 1: five is odd"
     )

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from flowc.runtime import record, recorded_file
 from flowc.runtime.options import Mistake
-from flowc.runtime.record import wanted
+from flowc.runtime.record import DECISIONS, wanted
 from flowc.runtime.recorded_file import RecordedFile
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
@@ -345,6 +345,122 @@ def test_a_chunk_that_becomes_larger_than_it_says_is_refused(tmp_path: Path) -> 
     ):
         RecordedFile(str(path))
     assert recorded_file.MOST_CHUNK < 1 << 30
+
+
+def packed(content: bytes) -> bytes:
+    """A chunk, compressed."""
+    import zstandard
+
+    data = zstandard.compress(content)
+    head = struct.pack("<QQQI", 0, 0, len(content), 0) + word(b"zstd")
+    return entry(6, head + struct.pack("<Q", len(data)) + data)
+
+
+def entry(kind: int, content: bytes = b"") -> bytes:
+    """A record of a file."""
+    return struct.pack("<BQ", kind, len(content)) + content
+
+
+def word(text: bytes) -> bytes:
+    """A text with its size before it."""
+    return struct.pack("<I", len(text)) + text
+
+
+MAGIC = b"\x89MCAP0\r\n" + entry(1, word(b"ros2") + word(b"x"))
+CHANNELS = b"".join(
+    entry(4, struct.pack("<HH", k, 0) + word(topic) + word(b"cdr") + word(about))
+    for k, (topic, about) in enumerate(
+        [(b"/x", b""), (DECISIONS.encode(), word(b"version") + word(b"1"))]
+    )
+)
+SAYS = entry(12, word(b"flowc") + word(word(b"program") + word(b"x")))
+
+
+def message(channel: int, data: bytes = b"") -> bytes:
+    """A message without times."""
+    return entry(5, struct.pack("<HIQQ", channel, 0, 0, 0) + data)
+
+
+def schemas(number: int) -> bytes:
+    """A chunk of descriptions."""
+    made = (struct.pack("<H", number + k) + word(bytes(1 << 20)) + word(b"") * 2 for k in range(9))
+    return packed(b"".join(entry(3, content) for content in made))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (packed(message(0) * 200_000), "more than 10[0-9],[0-9]+ records"),
+        (packed(entry(0x90) * 200_000), "more than 10[0-9],[0-9]+ records"),
+        (b"".join(map(schemas, range(0, 36, 9))), "bytes of descriptions"),
+        (packed(message(1, bytes(17 << 20))), "a decision of 17825792 bytes"),
+        (packed(entry(0x90, bytes(99 << 20))) * 12, "bytes of chunks"),
+        (packed(bytes(1000)), "a record of no kind"),
+    ],
+    ids=["messages", "unknown", "schemas", "decision", "chunks", "zeros"],
+)
+def test_a_file_has_no_more_in_it_than_its_size_allows(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "made.mcap"
+    path.write_bytes(MAGIC + SAYS + CHANNELS + content)
+    with pytest.raises(Mistake, match=reason):
+        RecordedFile(str(path))
+
+
+def test_holes_of_a_file_are_not_walked_through(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.mcap"
+    path.write_bytes(MAGIC + SAYS + CHANNELS + message(0))
+    size = path.stat().st_size
+    os.truncate(path, 1 << 40)
+    found = RecordedFile(str(path))
+    assert found.cut == f"nothing was written from byte {size} on"
+    assert len(found.tracks["/x"].numbers) == 1
+    with pytest.raises(Mistake, match="cannot be read as a bag of ROS 2: nothing was written"):
+        found.require_index()
+    path.write_bytes(MAGIC + struct.pack("<BQ", 5, 1 << 39))
+    os.truncate(path, 1 << 40)
+    with pytest.raises(Mistake, match="a record of 549755813888 bytes"):
+        RecordedFile(str(path))
+
+
+def test_reading_has_a_limit_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded_file, "SECONDS", -1.0)
+    monkeypatch.setattr(recorded_file, "SECONDS_PER_MB", 0.0)
+    (tmp_path / "slow").write_bytes(MAGIC + packed(entry(0x90)))
+    with pytest.raises(Mistake, match="and more than is read in -1 s"):
+        RecordedFile(str(tmp_path / "slow"))
+
+
+@pytest.mark.parametrize("wrong", ["", "elsewhere", "chunk", "index"])
+def test_an_index_names_what_is_in_the_file(tmp_path: Path, wrong: str) -> None:
+    """Another reader unpacks what the index names."""
+    bomb = packed(bytes(9999))
+    begin = MAGIC + CHANNELS + packed(message(0))
+    attachment = entry(9, bytes(20) + bomb)
+    data = begin + attachment + entry(15, bytes(4))
+    named = bomb if wrong == "index" else packed(message(0))
+    at = len(begin) + 9 + 20 if wrong == "index" else len(MAGIC + CHANNELS)
+    (unpacked,) = struct.unpack_from("<Q", named, 9 + 16)
+    sizes = struct.pack("<QQ", len(named) - 9 - 44, unpacked)
+    where = struct.pack("<QQQQ", 0, 9, at, len(named)) + word(b"") + struct.pack("<Q", 0)
+    index = entry(8, where + word(b"zstd") + sizes)
+    if wrong == "chunk":
+        index += bomb
+    start = len(data) + (wrong == "elsewhere")
+    footer = entry(2, struct.pack("<QQI", start, 0, 0)) + MAGIC[:8]
+    (tmp_path / "made.mcap").write_bytes(data + index + footer)
+    found = RecordedFile(str(tmp_path / "made.mcap"))
+    if not wrong:
+        found.require_index()
+        return
+    reason = {
+        "elsewhere": "the index begins elsewhere",
+        "chunk": "a message behind the end of the data",
+        "index": "the index names a chunk that is not there",
+    }[wrong]
+    with pytest.raises(Mistake, match=reason):
+        found.require_index()
 
 
 # -- when the file is not written in time ----------------------------------------------------------

@@ -369,8 +369,22 @@ def test_a_bound_knows_that_a_slow_processor_is_too_late() -> None:
         relaxed = relax(replace(problem, groups=(due,)))
         assert relaxed is not None
         bounds.append(relaxed.bound)
-    # Where nothing is in time, deadlines are left out.
-    assert bounds == pytest.approx([1 / 65, 0.02, 0.04, 1 / 65], abs=1e-4)
+    # Where nothing is in time, deadlines are left out. A CPU that has more of a task has more to do
+    # than the GPU: with a fraction x of each there, 0.02 + 0.08 x = 2 (0.02 - 0.02 x).
+    assert bounds == pytest.approx([1 / 30, 1 / 30, 0.04, 1 / 30], abs=1e-4)
+
+
+def test_a_bound_knows_the_largest_task() -> None:
+    """One of four processors has all of it, beside what is pinned there."""
+    tasks = tuple(DeadlineTask(n, "G", {"cpu": ms * MS}) for n, ms in (("a", 40), ("b", 10)))
+    group = TaskGroup("G", Fraction(100 * MS), None, 0, ())
+    problem = JointProblem(board(cores=4), (group,), tasks, (), {})
+    relaxed = relax(problem)
+    assert relaxed is not None and relaxed.bound == pytest.approx(0.4, abs=1e-6)
+    pinned = {f"p{n}": f"arm[{n}]" for n in range(4)}
+    beside = tuple(DeadlineTask(n, "G", {"cpu": 5 * MS}) for n in pinned)
+    relaxed = relax(replace(problem, tasks=(*tasks, *beside), pins=pinned))
+    assert relaxed is not None and relaxed.bound == pytest.approx(0.45, abs=1e-6)
 
 
 class Quick:
@@ -902,7 +916,7 @@ def test_a_higher_priority_is_named_only_where_it_helps(write: Write) -> None:
     for name in ("so", "fp"):
         flow = write(text.replace("PRIO", "1"))
         status, out, _ = call("map", flow, "--platform", name, "--budget", "1s", "--explain")
-        said[name] = (status, helps in out, "would be met" in out)
+        said[name] = (status, helps in out, "would be proved" in out)
     assert said == {"so": (1, False, True), "fp": (1, True, True)}
     flow = write(text.replace("PRIO", "3"))
     assert [call("map", flow, "--platform", n, "--budget", "1s")[0] for n in ("so", "fp")] == [1, 0]
@@ -943,7 +957,7 @@ def test_a_path_is_met_or_too_late_whatever_its_iterations_take(write: Write) ->
     assert "`Spot.mic -> Spot.log` is the tightest: 8.00 ms of 7.00 ms" in out
     assert "  its own path takes 7.00 ms: mic 1.00, frame 4.00, net 1.00, log 1.00" in out
     assert "  `Rival` preempts it: 1.00 ms (1 x long 1.00)" in out
-    assert "a deadline of 8.00 ms would be met, or a higher priority than 1" in out
+    assert "a deadline of 8.00 ms would be proved, or a higher priority than 1" in out
     # What would help helps: the priority, or a processor of its own.
     assert (
         call(

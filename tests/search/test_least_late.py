@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
+from flowc.driver.solve.map import find_mapping
 from flowc.model.platform import Platform, Pool
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
@@ -18,6 +19,9 @@ from flowc.search.deadline.problem import (
     TaskGroup,
 )
 from flowc.search.deadline.verdict import MappingVerdict, verdict
+from flowc.search.registry import searches_for
+
+from builds import Write
 
 MS = 1_000_000
 
@@ -73,3 +77,27 @@ def test_what_the_exact_search_saw_counts_as_well() -> None:
     bound = response(found.verdict)
     assert found.assignment is not None and found.impossible == "deadlines"
     assert bound is not None and bound == response(verdict(problem, found.assignment))
+
+
+@pytest.mark.parametrize("live", ["live", ""])
+def test_more_work_than_time_gets_a_mapping_as_well(write: Write, live: str) -> None:
+    """Worst cases that are together too long may be rare: a program runs where `map` has it, and not
+    by a rule of thumb."""
+    text = f"""
+task Cam {{ out f  {live}  wcet 1 ms }}
+task Net {{ in f  wcet 30 ms }}
+task Other {{ wcet 30 ms }}
+task Log {{ wcet 20 ms }}
+app A {{ period 33 ms  cam: Cam  net: Net  cam -> net }}
+app B {{ period 33 ms  other: Other }}
+app C {{ period 33 ms  log: Log }}
+platform board {{ cpu core[2] scheduler fixed_priority }}
+"""
+    for each in searches_for("deadlines"):
+        answer = find_mapping(
+            write(text), platform="board", measure=False, search=each.name, evaluations=10
+        )
+        assert answer.late and answer.path is not None
+        places = {p.task: p.processors for p in answer.mapping.placements}
+        assert places["A.net"] != places["B.other"], "nothing is later than it has to be"
+        assert [d.code for d in answer.diagnostics if d.code == "F509"] == ["F509"]

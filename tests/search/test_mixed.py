@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -387,3 +390,82 @@ def test_a_program_keeps_to_a_share(write: Write, tmp_path: Path, scheduler: str
     assert latest == pytest.approx(100 / 3 - 10 + 1, abs=0.01)
     assert document["apps"]["Low"]["latency_ms"]["max"] == pytest.approx(1, abs=0.01)
     assert "Back has a share of core[" in document["said"]
+
+
+# -- the place of a share --------------------------------------------------------------------------
+def burning(names: dict[str, int]) -> str:
+    """Apps of 100 ms, each with one task that takes so many ms, by name."""
+    tasks = "".join(f"task {name} {{ wcet {ms} ms }}\n" for name, ms in names.items())
+    apps = "".join(f"app On{name} {{ period 100 ms  t: {name} }}\n" for name in names)
+    return tasks + apps
+
+
+def share(part: int, name: str = "Sh") -> str:
+    task = f"task W{name} {{ wcet 1 ms }}\n"
+    return f"{task}app {name} {{ share {part} % of 10 ms  w: W{name}  k: W{name} }}\n"
+
+
+TWO = "platform board { cpu core[2] scheduler fixed_priority }\n"
+APART = "platform board { cpu core scheduler fixed_priority  cpu lit scheduler fixed_priority }\n"
+#: Texts, what is pinned there, the tasks that are not, and the CPUs.
+SHARES: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] = {
+    "the share belongs to the longest task": (
+        burning({"A": 50, "B": 40, "C": 35}) + share(30) + TWO,
+        {"OnA.t": "core[0]"},
+        ("OnB.t", "OnC.t", "Sh.w", "Sh.k"),
+        ("core[0]", "core[1]"),
+    ),
+    "two shares": (
+        burning({"A": 30, "B": 25}) + share(40) + share(20, "Sm") + TWO,
+        {"OnA.t": "core[1]", "Sm.w": "core[0]"},
+        ("OnB.t", "Sh.w", "Sh.k", "Sm.k"),
+        ("core[0]", "core[1]"),
+    ),
+    "a share that is half pinned": (
+        burning({"A": 30, "B": 60}) + share(30) + APART,
+        {"Sh.k": "lit"},
+        ("OnA.t", "OnB.t", "Sh.w"),
+        ("core", "lit"),
+    ),
+}
+
+
+def mapping_on_board(pins: dict[str, str]) -> str:
+    return "mapping on board { " + "  ".join(f"{t} -> {p}" for t, p in pins.items()) + " }\n"
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_the_place_of_a_share_is_searched_as_well(write: Write, name: str) -> None:
+    """The least maximum utilization is that of the best of all placements, each pinned; and what
+    searches prove holds for all of them."""
+    text, pins, free, cpus = SHARES[name]
+    kept = []
+    for places in product(cpus, repeat=len(free)):
+        whole = mapping_on_board({**pins, **dict(zip(free, places, strict=True))})
+        with suppress(Errors):  # no CPU has time for a share
+            kept += maxima(write(text + whole), "baseline", 1)
+    path = write(text + mapping_on_board(pins))
+    for search in ("heuristic-ga", "entire-ga", "baseline"):
+        assert all(maximum >= min(kept) for maximum in maxima(path, search, 40))
+    for search in ("exact", "auto"):
+        assert maxima(path, search, 40, proved=True) == [min(kept)]
+
+
+def maxima(path: Path, search: str, evaluations: int, proved: bool = False) -> list[Fraction]:
+    """The maximum utilization of what a search finds, if that keeps all deadlines; `proved` and
+    bounded as the least."""
+    asked = {"search": search, "evaluations": evaluations, "objective": "utilization"}
+    answer = find_mapping(path, platform="board", measure=False, **asked)
+    assert answer.joint is not None
+    outcome = answer.joint.outcome
+    if proved:
+        assert outcome.proved and outcome.bound is not None and outcome.impossible is None
+        assert outcome.bound <= outcome.maximum
+    return [] if answer.late else [outcome.maximum]
+
+
+def test_a_share_elsewhere_makes_it_possible(write: Write) -> None:
+    """75 % of one CPU, and shares of 60 and 20 %: only one way keeps both below 100 %."""
+    text = burning({"A": 75}) + share(20) + share(60, "Big") + TWO
+    answer = find_mapping(write(text), platform="board", measure=False, search="exact", budget=3)
+    assert not answer.late and max(dict(answer.mapping.utilization).values()) <= 0.8

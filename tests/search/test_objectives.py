@@ -3,11 +3,13 @@ reason."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from flowc.analysis.timing.terms import WorstCases
+from flowc.cli import app as cli
 from flowc.cli._deadlines import joint_table
 from flowc.driver.solve.deadline_problem import joint_problem
 from flowc.driver.solve.map import Answer, find_mapping
@@ -21,6 +23,7 @@ from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.problem import Assignment
 from flowc.search.deadline.verdict import MappingVerdict
 from flowc.search.objectives import OBJECTIVES
+from typer.testing import CliRunner
 
 from builds import Write
 
@@ -147,6 +150,42 @@ def test_the_answer_says_what_is_proved_of_few_cores(
     assert found.joint is not None and said in joint_table(found.joint)
 
 
+@pytest.mark.parametrize("objective", ["utilization", "cores"])
+def test_the_data_say_what_an_answer_is_optimal_over(write: Write, objective: str) -> None:
+    """As the sentence does; with few CPUs first, a bound is about so many."""
+    text = "task A { wcet 1 ms }  task B { wcet 8 ms }\n"
+    text += "app P { period 10 ms  t: A }  app Q { period 20 ms  t: B }\n"
+    board = "platform board { cpu core[2] scheduler fixed_priority frequencies [1000, 2000] MHz }"
+    path = str(write(text + board))
+    command = ["map", path, "--platform", "board", "--no-measure", "--evaluations", "20"]
+    command += ["--objective", objective]
+    done = CliRunner().invoke(cli, [*command, "--json"])
+    search = json.loads(done.stdout)["search"]
+    held = ["priorities", "clock rates"]
+    held = ["1 CPU", *held] if objective == "cores" else held
+    assert search["optimal"] and search["optimal_over"] == {
+        "moved": ["places of tasks"],
+        "held": held,
+    }
+    assert (search["lower_bound"] > 0.45) == (objective == "cores")
+    table = CliRunner().invoke(cli, command).stdout
+    assert "proved, no mapping that provably keeps all deadlines has less, over places" in table
+    assert f"with {', '.join(held[:-1])} and clock rates as given" in table
+
+
+def test_what_is_impossible_is_so_with_these_priorities(write: Write) -> None:
+    text = "task A { wcet 1 ms }  task B { wcet 8 ms }\n"
+    apps = "app P { period 5 ms PRIORITY t: A }  app Q { period 20 ms  t: B }\n"
+    one = "platform board { cpu core scheduler fixed_priority }"
+    path = write(text + apps.replace("PRIORITY", "") + one)
+    command = ["map", str(path), "--platform", "board", "--no-measure", "--evaluations", "20"]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 1
+    assert "ruled out by these bounds, with places and priorities as given" in done.stdout
+    path.write_text(text + apps.replace("PRIORITY", "priority 2 ") + one)
+    assert CliRunner().invoke(cli, command).exit_code == 0
+
+
 def test_tasks_of_composites_have_their_whole_names(write: Write) -> None:
     text = TASKS % "period 50 ms" + "graph Pair { in x  out y  n: N  x -> n -> y }\n"
     text = text.replace("n: N  t", "one: Pair  two: Pair  t").replace("s -> n", "s -> one -> two")
@@ -162,7 +201,8 @@ def test_it_is_said_which_verdict_counts(write: Write) -> None:
     assert joint is not None and joint.program is not None and joint.outcome.verdict is not None
     late = replace(joint.outcome.verdict, broken=(BrokenLimit(Deadlines(), "A", "late"),))
     ruled_out = replace(joint, outcome=replace(joint.outcome, verdict=late, impossible="deadlines"))
-    assert "every one was ruled out\nthe tables above count, " in joint_table(ruled_out)
+    said = joint_table(ruled_out)
+    assert "every one was ruled out by these bounds, over places of tasks\nthe tables above" in said
     assert "the tables above count" not in joint_table(replace(ruled_out, verdict=late))
 
 

@@ -28,6 +28,7 @@ from flowc.search.throughput.race import (
     MOST,
     Run,
     chance_of,
+    least_gain,
     rule,
     verdict,
 )
@@ -105,6 +106,19 @@ def test_only_one_of_two_is_faster_and_units_are_no_matter(
     assert not verdict(mine, theirs) == verdict(theirs, mine) == "separated"
     double = [[Run(2 * run.time) for run in runs] for runs in (mine, theirs)]
     assert verdict(*double) == verdict(mine, theirs)
+
+
+def test_the_smallest_gain_that_runs_could_have_shown_is_shown_by_such_runs() -> None:
+    rng = random.Random(5)
+    noise = [exp(rng.gauss(0, 0.03)) for _ in range(12)]
+    rival = [Run(1.0)] * 12
+    gain = least_gain([Run(n) for n in noise], rival)
+    assert 0.01 < gain < 0.04 and least_gain([Run(1.3 * n) for n in noise], rival) == gain
+    middle = sorted(noise)[5:7]
+    for other, separated in ((gain + 0.001, True), (gain - 0.002, False)):
+        better = [Run(n / (sum(middle) / 2) * (1 - other)) for n in noise]
+        assert (verdict(better, rival) == "separated") == separated
+    assert least_gain([Run(1.0)] * 3, [Run(1.0)] * 3) == pytest.approx(1 - 1 / FAR)
 
 
 def test_clear_cases_take_few_rounds() -> None:

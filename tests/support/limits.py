@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
+from pathlib import Path
 from typing import AnyStr
 
 #: Seconds after which something hangs, however busy the machine is.
@@ -29,3 +31,18 @@ def ended(*threads: threading.Thread) -> None:
     for thread in threads:
         thread.join(HANGS)
     assert not any(thread.is_alive() for thread in threads), threads
+
+
+def wait_until_stopped(supervisor: int) -> int:
+    """The number of the program that this process keeps, which has stopped."""
+    deadline = time.monotonic() + HANGS
+    while True:
+        children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+        if children and _state_of(int(children[0])) == "T":
+            return int(children[0])
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -24,6 +24,9 @@ _COMPILER = """\
 kind=
 for word; do
     case "$word" in
+    -E)
+        exec {compiler} "$@"
+        ;;
     -fPIC)
         kind=.in_library
         ;;

@@ -34,12 +34,12 @@ public:
     }
     std::string open() override
     {
-        is_open = true;
         if (init)
             state = init(given);
         else if (bytes)
             memset(state, 0, bytes);
-        return state || !init ? "" : std::string(name) + "_init returned NULL" + said();
+        is_open = state || !init;  // nothing is asked of a state that is not there
+        return is_open ? "" : std::string(name) + "_init returned NULL";
     }
     void close() override
     {

@@ -42,7 +42,12 @@ template <typename T> struct Array {
 class Place
 {
 public:
+    // Lets a source that drops fire only when its token is wanted here.
+    Looks *gate = nullptr;
+
     virtual ~Place() = default;
+    // Does a reader wait for tokens that are not there?
+    virtual bool wanted() const { return false; }
     virtual int64_t bytes() const = 0;  // of a token
     // The last tokens that were made.
     virtual void save(int64_t tokens, char *to, uint8_t *missing) const = 0;
@@ -67,6 +72,7 @@ template <typename T, bool HOLES = false> class Ring : public Place
     int64_t seen_taken, most;
     alignas(64) std::atomic<int64_t> taken;
     int64_t seen_written = 0;
+    std::atomic<int64_t> asked{0};  // up to which token the reader has waited
     alignas(64) Bell for_data;
     Bell for_space;
 
@@ -113,8 +119,14 @@ public:
         const auto ready = [&] {
             return seen_written - at >= n || (seen_written = written.load()) - at >= n;
         };
-        if (!ready() && !w.wait(for_data, names, "data", app, k, ready))
-            return nullptr;
+        if (!ready()) {
+            if (gate) {
+                asked = at + n;
+                gate->look();
+            }
+            if (!w.wait(for_data, names, "data", app, k, ready))
+                return nullptr;
+        }
         const int64_t begin = slot(at + n - see), there = slots - begin;
         if (there >= see)
             return base + begin * size;
@@ -137,6 +149,7 @@ public:
         taken.store(taken.load(relaxed) + n);
         for_space.ring();
     }
+    bool wanted() const override { return asked > written; }
     int64_t most_full() const { return most; }
     // All of its memory: `margin + slots` tokens.
     T *begin() const { return memory.get(); }
@@ -152,7 +165,7 @@ public:
     }
     void clear() override
     {
-        written = seen_written = 0;
+        written = seen_written = asked = 0;
         taken = seen_taken = -delay;
     }
     void load(int64_t tokens, const char *from, const uint8_t *missing) override
@@ -175,6 +188,7 @@ template <typename T, bool HOLES = false> class Shared : public Place
 {
     struct alignas(64) End {
         std::atomic<int64_t> next{0}, moved{0};  // its next token, and tokens so far
+        std::atomic<int64_t> asked{0};           // up to which token it has waited
         Bell bell;
     };
     const Between names;
@@ -197,6 +211,7 @@ template <typename T, bool HOLES = false> class Shared : public Place
         for (int64_t i = 0; i < all_readers; i++) {
             readers[i].next = i * in_iteration - delay;
             readers[i].moved = 0;
+            readers[i].asked = 0;
         }
     }
     static int64_t least(const std::unique_ptr<End[]> &ends, int64_t count)
@@ -267,8 +282,14 @@ public:
         End &own = readers[reader];
         const int64_t end = own.next.load(relaxed) + n;
         const auto ready = [&] { return end <= least(writers, all_writers); };
-        if (!ready() && !w.wait(own.bell, names, "data", app, k, ready))
-            return nullptr;
+        if (!ready()) {
+            if (gate) {
+                own.asked = end;
+                gate->look();
+            }
+            if (!w.wait(own.bell, names, "data", app, k, ready))
+                return nullptr;
+        }
         const int64_t begin = slot(end - see), there = slots - begin;
         if (there >= see)
             return base + begin * size;
@@ -293,6 +314,14 @@ public:
     void mark(const T *token, int64_t n, bool there)
     {
         memset(holes.get() + (token - memory.get()) / size, !there, n);
+    }
+    bool wanted() const override
+    {
+        const int64_t made = least(writers, all_writers);
+        for (int64_t i = 0; i < all_readers; i++)
+            if (readers[i].asked > made)
+                return true;
+        return false;
     }
     int64_t most_full() const { return most; }
     // All of its memory: `all_readers * seen + slots` tokens.

@@ -4,4 +4,5 @@
 #include "age.hpp"
 #include "c_code.hpp"
 #include "channel.hpp"
+#include "gate.hpp"
 #include "link.hpp"

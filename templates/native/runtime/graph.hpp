@@ -63,6 +63,12 @@ inline int64_t count_of(const Counts &counts, const char *name)
 
 // The code of a task, from its start to its end. Where there are states, all of them share it.
 struct Code {
+    // It is closed after an error, and could not be opened again yet: tries that have failed in a
+    // row, and when the next one is.
+    std::atomic<bool> shut{false};
+    int64_t tries = 0;
+    ns due = 0;
+
     virtual ~Code() = default;
     // The app begins anew with a state, which fires it from now on.
     virtual void enter(const App &) {}
@@ -139,12 +145,18 @@ struct Exact {
 
 struct Path;
 
+// Who looks again when something has changed that it waits for.
+struct Looks {
+    virtual void look() = 0;
+};
+
 struct App {
     const char *const name;
     const Exact period;  // under 0: as fast as data allows
     std::vector<Task *> tasks;
     std::vector<Path *> paths;
     const int enders;  // tasks that end a frame
+    std::vector<Looks *> gates;  // who waits for the ends of frames
 
     // Workers begin no firing of an iteration from this one on.
     std::atomic<int64_t> until{FOREVER};
@@ -271,6 +283,8 @@ struct App {
             return -1;
         const ns begin = std::min(frame.begin, time);
         frames++;
+        for (Looks *gate : gates)
+            gate->look();
         first_end = first_end ? first_end : time;
         last_end = time;
         if (!frame.whole) {
@@ -384,6 +398,9 @@ struct Task {
 
     const int64_t replicas;
     const ns wcet;  // of a firing, as the text declares it; -1: it does not
+    // Of a task that begins anew: how often it is opened at most, and the time between two tries.
+    const int64_t tries;
+    const ns pause;
     int64_t before = 0;  // firings before its app has begun anew
     const std::unique_ptr<Done[]> of_replica;
     std::atomic<int64_t> failed{0};               // firings
@@ -395,10 +412,11 @@ struct Task {
 
     Task(App &app, const char *name, const char *processor, Code &code, int64_t firings,
          bool source, bool live = false, OnError on_error = OnError::STOP,
-         int64_t replicas = 1, ns wcet = -1)
+         int64_t replicas = 1, ns wcet = -1, int64_t tries = 20, ns pause = 500000000)
         : app(app), name(name), processor(processor), code(code),
           number(static_cast<int64_t>(all.size()) + 1), firings(firings), source(source),
-          live(live), on_error(on_error), replicas(replicas), wcet(wcet),
+          live(live), on_error(on_error), replicas(replicas), wcet(wcet), tries(tries),
+          pause(pause),
           of_replica(new Done[replicas])
     {
         app.tasks.push_back(this);

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "options.hpp"
 
 namespace flow
@@ -107,19 +109,25 @@ ns patience(double seconds)
     return seconds < 0 ? -1 : static_cast<ns>(std::min(seconds, most) * 1e9);
 }
 
+// Can a token be put in or fetched: has the program begun, are there a token and a time?
+bool served(const void *token, double seconds)
+{
+    return !run.strayed && mistakes.empty() && token && !std::isnan(seconds);
+}
+
 Outcome feed_here(size_t end, const void *token, double seconds)
 {
-    return run.strayed ? FAILED : OpenEnd::all[end]->feed(token, patience(seconds));
+    return served(token, seconds) ? OpenEnd::all[end]->feed(token, patience(seconds)) : FAILED;
 }
 
 Outcome fetch_here(size_t end, void *token, double seconds)
 {
-    return run.strayed ? FAILED : OpenEnd::all[end]->fetch(token, patience(seconds));
+    return served(token, seconds) ? OpenEnd::all[end]->fetch(token, patience(seconds)) : FAILED;
 }
 
 Outcome end_here()
 {
-    if (run.strayed)
+    if (run.strayed || !mistakes.empty())
         return FAILED;
     for (OpenEnd *end : OpenEnd::all)
         end->end();
@@ -175,6 +183,8 @@ Face face(const About &about)
 // -- for the caller ------------------------------------------------------------------------------
 Outcome create(Library **made, const char *const *settings, Say say)
 {
+    if (!made)
+        return FAILED;
     *made = new Library;
     Image &image = (*made)->image;
     (*made)->why = image.load("");

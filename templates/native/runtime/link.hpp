@@ -41,6 +41,8 @@ struct Link {
     const char *const name;
     const App *writer = nullptr, *reader = nullptr;
     const size_t bytes, marked;
+    // How often its reader has looked at the last token of a stream that had ended.
+    std::atomic<int64_t> after_end{0};
     static inline std::vector<Link *> all;
 
     Link(const char *name, size_t bytes, size_t marked) : name(name), bytes(bytes), marked(marked)
@@ -49,8 +51,9 @@ struct Link {
     }
     // The stream of its writer has ended by itself.
     bool ended() const { return writer && writer->exhausted && dry(); }
-    // No other token will come, as far as is known: in a program with states an app goes on later.
-    bool over() const { return writer && (run.control ? ended() : dry()); }
+    // Its writer has made all frames that were asked for, though its stream goes on; not in a program
+    // with states, where an app goes on later.
+    bool cut() const { return writer && !run.control && dry() && !ended(); }
     // Its writer has made all frames that it will make.
     bool dry() const { return writer->frames >= writer->limit; }
     // Where the writer puts the next token and its marks, which `put` then hands over.
@@ -107,9 +110,15 @@ class Mailbox
     std::vector<int> waiting, spare;  // a circle of those that wait, from `first` on
     size_t first = 0, count = 0;
     int mine, theirs;  // the slots of the writer and of the reader
-    pthread_mutex_t lock;
+    mutable pthread_mutex_t lock;
     Bell changed;
 
+    void ring()
+    {
+        changed.ring();
+        for (Looks *gate : gates)
+            gate->look();
+    }
     bool next()
     {
         const Locked here(lock);
@@ -125,6 +134,7 @@ class Mailbox
 public:
     std::atomic<int64_t> written{0}, dropped{0};
     std::atomic<bool> closed{false};
+    std::vector<Looks *> gates;  // who looks whether it holds tokens
 
     Mailbox(size_t bytes, size_t keep, size_t marks)
         : slots(keep + 2, bytes, marks), keep(keep), waiting(keep), mine(static_cast<int>(keep)),
@@ -154,13 +164,19 @@ public:
             spare.pop_back();
             written++;
         }
-        changed.ring();
+        ring();
     }
     // No more will come.
     void close()
     {
         closed = true;
-        changed.ring();
+        ring();
+    }
+    // Are so many tokens there, as many as it keeps, or all that will come?
+    bool holds(int64_t wanted) const
+    {
+        const Locked here(lock);
+        return closed || count >= std::min(static_cast<size_t>(wanted), keep);
     }
     // Wait for the oldest token, which is the reader's from then on; false where none will come, or
     // it is `over`.
@@ -277,14 +293,27 @@ public:
             return 0;
         }
         memcpy(token, link.token(), link.bytes);
-        // no other token overwrites the last one of a stream, whose age says nothing
-        note(firing, link.number(), link.over() ? nullptr : &link.seen());
+        link.after_end += link.ended();
+        // no other token overwrites the last one that was asked for, whose age says nothing
+        note(firing, link.number(), link.cut() ? nullptr : &link.seen());
         return 0;
     }
 };
 
+// A source that chooses its token when it fires; `taken` counts its firings.
+struct Sampler {
+    std::atomic<int64_t> taken{0};
+
+    virtual ~Sampler() = default;
+    virtual Mailbox &mailbox_of() = 0;
+    // Let what it reads go on by itself, if it does not yet.
+    virtual void begin(const Task &) {}
+    // Are so many tokens there, as many as are kept, or all that will come?
+    virtual bool holds(int64_t count) = 0;
+};
+
 // Takes each token of a link once, and waits for the next.
-class Take : public Reader
+class Take : public Reader, public Sampler
 {
     Queue &link;
 
@@ -295,22 +324,28 @@ public:
         if (!link.box.take([this] { return run.ending() || link.dry(); }))
             return END;
         memcpy(token, link.box.token(), link.bytes);
+        taken = firing + 1;
         note(firing, link.box.number(), &link.box.seen());
         return 0;
+    }
+    Mailbox &mailbox_of() override { return link.box; }
+    bool holds(int64_t count) override
+    {
+        return link.box.holds(count) || run.ending() || link.dry();
     }
     ns arrived() const override { return link.box.came(); }
 };
 
 // A source that goes on while its tokens are not taken: its newest ones wait, older ones are
 // dropped. It has a thread of its own, and a token is what one firing makes at all outputs.
-class Dropping : public Code
+class Dropping : public Code, public Sampler
 {
     Code &code;
     int (*const fire)(char *token);
     const size_t bytes;
     const Task *task = nullptr;
     pthread_t thread{};
-    bool started = false;
+    std::atomic<bool> started{false};
     int status = END;
     std::string why;
 
@@ -363,26 +398,36 @@ public:
         all.push_back(this);
     }
     std::string open() override { return code.open(); }
-    // Wait for a token, whose bytes `token` has then.
-    int take(const Task &of)
+    void begin(const Task &of) override
     {
+        if (started)
+            return;
+        task = &of;
+        run.sources++;
+        started = !pthread_create(&thread, nullptr, thread_of, this);
         if (!started) {
-            task = &of;
-            run.sources++;
-            if (pthread_create(&thread, nullptr, thread_of, this)) {
-                run.sources--;
-                why = std::string("no thread for it: ") + strerror(errno);
-                return 1;
-            }
-            started = true;
+            run.sources--;
+            why = std::string("no thread for it: ") + strerror(errno);
         }
-        if (box.take([] { return run.ending(); }))
+    }
+    Mailbox &mailbox_of() override { return box; }
+    bool holds(int64_t count) override { return box.holds(count) || run.ending(); }
+    // Wait for a token, whose bytes `token` has then.
+    int take(const Task &of, int64_t firing)
+    {
+        begin(of);
+        if (!started)
+            return 1;
+        if (box.take([] { return run.ending(); })) {
+            taken = firing + 1;
             return 0;
+        }
         if (!box.closed || status == END)
             return END;
         // where the task goes on after errors, its next firing lets the source go on
         pthread_join(thread, nullptr);
-        started = box.closed = false;
+        started = false;
+        box.closed = false;
         return status;
     }
     const char *token() const { return box.token(); }

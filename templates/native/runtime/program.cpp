@@ -2,6 +2,7 @@
 // them, tasks are closed, and what was measured is told.
 //
 // 0 done, 1 something failed, 2 it cannot be run so, 130 interrupted, 143 terminated.
+#include <cxxabi.h>
 #include <malloc.h>
 
 #include "ends.hpp"
@@ -137,24 +138,30 @@ void *thread_of(void *given)
         run.go.wait([] { return run.gone.load() || run.stopping.load(); });
     run.go.ring();
     worker.began = now();
-    const auto thrown = [&](const std::string &what) {
+    const auto failed = [&](const std::string &why) {
         const int64_t task = worker.line->task;
-        run.fail({task ? Task::all[task - 1] : nullptr, task ? worker.line->firing.load() : -1,
-                  "threw " + what});
+        run.fail({task ? Task::all[task - 1] : nullptr, task ? worker.line->firing.load() : -1, why});
         worker.line->task = 0;
+    };
+    const auto over = [&] {
+        worker.alive = false;
+        run.over++;
     };
     try {
         if (run.control)
             run.control->stays_of(worker);
         else
             worker.work();
+    } catch (const abi::__forced_unwind &) {
+        failed("ended its thread");
+        over();
+        throw;
     } catch (const std::exception &error) {
-        thrown(error.what());
+        failed(std::string("threw ") + error.what());
     } catch (...) {
-        thrown("what is no std::exception");
+        failed("threw what is no std::exception");
     }
-    worker.alive = false;
-    run.over++;
+    over();
     return nullptr;
 }
 
@@ -212,7 +219,7 @@ class Watch
     // Frames that are overdue count as frames that are late.
     static std::vector<int64_t> misses_of(const App &app, int64_t overdue)
     {
-        std::vector<int64_t> misses{app.latencies.misses + overdue};
+        std::vector<int64_t> misses{app.latencies.deadline < 0 ? 0 : app.latencies.misses + overdue};
         for (const Path *path : app.paths)
             misses.push_back(path->latencies.misses);
         return misses;
@@ -349,9 +356,12 @@ class Watch
             const std::vector<int64_t> counted = misses_of(app, overdue);
             std::vector<int64_t> misses = counted;
             int64_t missed = 0;
-            for (size_t k = 0; k < misses.size(); k++)
+            bool mostly = false;  // a path ends several times in a frame
+            for (size_t k = 0; k < misses.size(); k++) {
                 missed += misses[k] -= k < pace.misses.size() ? pace.misses[k] : 0;
-            if (!pace.behind && 2 * missed > done) {
+                mostly |= 2 * misses[k] > done * (k ? app.paths[k - 1]->sink.firings : 1);
+            }
+            if (!pace.behind && mostly) {
                 Run::complain(out_of_time(app, misses, done, overdue <= pace.overdue));
                 pace.behind = true;
             } else if (pace.behind && !missed) {
@@ -466,7 +476,7 @@ class Execution
                 stuck |= worker->alive && worker->line->task &&
                          &Task::all[worker->line->task - 1]->code == &task->code;
             run.cells->enter(CLOSING, task->number);
-            if (!stuck)
+            if (!stuck && !task->code.shut)
                 task->code.close();
         }
         run.cells->enter(IDLE);

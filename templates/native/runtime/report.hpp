@@ -349,6 +349,7 @@ public:
     {
         text += (text.empty() ? "\n  " : ",\n  ") + json(name) + ": " + value;
     }
+    bool empty() const { return text.empty(); }
     std::string object() const { return "{" + text + "}"; }
 };
 
@@ -392,6 +393,12 @@ inline std::string report(const About &about, int status)
     whole.add("channels", channels.object());
     whole.add("memory", memory.object());
     whole.add("dropped", dropped.object());
+    Members after_end;
+    for (const Link *link : Link::all)
+        if (link->after_end)
+            after_end.add(link->name, counted(std::to_string(link->after_end)));
+    if (!after_end.empty())
+        whole.add("after_end", after_end.object());
     std::string names;
     for (const char *name : below())
         names += (names.empty() ? "" : ", ") + json(name);
@@ -559,6 +566,11 @@ inline std::string table(const About &about)
                     format(": %.1f %%, and used %.1f %%", 100 * share.part(), 100 * share.used()) +
                     (share.worker.used.above ? "" : "; no priority puts it above the others") +
                     "\n\n";
+    for (const Link *link : Link::all)
+        if (link->after_end)
+            text += std::string(link->name) +
+                    " went on with the last token of a stream that had ended: " +
+                    std::to_string(link->after_end) + " firings\n\n";
     if (!missed_deadlines().empty())
         text += pauses();
     return text + columns(tasks) + "\n" + columns(processors);

@@ -159,17 +159,56 @@ bool Worker::goes_on(Task &task, int64_t firing, int status, int64_t group)
 
 bool Worker::begins_anew(Task &task, int64_t firing)
 {
-    std::string why;
-    const auto anew = [&] {
+    if (task.code.shut)
+        return true;
+    const auto close = [&] {
         task.code.close();
+        return 0;
+    };
+    if (called(task, firing, [&] { return caught(close); }))
+        Run::complain(Failure{&task, firing, "close: " + thrown}.text());
+    task.code.shut = true;
+    task.code.tries = 0;
+    return opens_again(task, firing);
+}
+
+bool Worker::opens_again(Task &task, int64_t firing)
+{
+    std::string why;
+    const auto open = [&] {
         why = task.code.open();
         return 0;
     };
-    if (called(task, firing, [&] { return caught(anew); }))
+    if (called(task, firing, [&] { return caught(open); }))
         why = thrown;
-    if (!why.empty())
-        run.fail({&task, firing, "cannot begin anew: " + why});
-    return why.empty();
+    task.code.shut = !why.empty();
+    if (why.empty())
+        return true;
+    const Failure failure{&task, firing, "cannot begin anew: " + why};
+    task.code.due = now() + task.pause;
+    const int64_t left = task.tries - ++task.code.tries;
+    if (left > 0)
+        Run::complain(failure.text() + "; " + std::to_string(left) +
+                      (left == 1 ? " try is" : " tries are") + " left, the next in " +
+                      format("%g s", double(task.pause) / 1e9));
+    else
+        run.fail(failure);
+    return left > 0;
+}
+
+bool Worker::is_open(Task &task, int64_t firing)
+{
+    while (task.code.shut && task.app.has(firing / task.firings) && !run.stopping) {
+        const ns left = task.code.due - now();
+        if (left <= 0)
+            opens_again(task, firing);
+        else if (task.source && (task.live || !task.app.paced()) && !run.ending())
+            usleep(static_cast<useconds_t>(std::min(left / 1000, INT64_C(50000))));
+        else
+            break;
+    }
+    began = now();
+    return !task.code.shut;
 }
 
 std::string Worker::doing() const

@@ -52,6 +52,7 @@ class Supervisor
     ns life = now(), looked = now(), asked = 0;
     int words = 0, unheeded = 0, ends = 0, first_end = 0;
     uint64_t came = 0;
+    bool stopped = false;
 
     struct Inside {
         const Task *task;
@@ -82,6 +83,8 @@ class Supervisor
     }
     Failure failure(const std::string &why) const
     {
+        if (stopped)
+            return {nullptr, -1, "the program was suspended and " + why};
         const int64_t phase = cells.phase;
         const std::string reason = (phase == STARTING  ? "cannot start: "
                                     : phase == CLOSING ? "close: "
@@ -122,6 +125,7 @@ class Supervisor
             beats = cells.beats;
             cells.asked++;
             kill(child, number);
+            kill(child, SIGCONT);  // it cannot heed it while it is stopped
         } else if (by_a_process) {
             kill(child, number);
         }
@@ -148,10 +152,11 @@ class Supervisor
             const bool starts = cells.phase == STARTING;
             if (silent > (starts ? STARTS * (1 + words) : SILENT * (1 << words))) {
                 words++;
-                const std::string named = names(inside());
+                const std::string named = stopped ? "" : names(inside());
                 Run::complain(format("no sign of life for %.0f s: ", silent) +
                               (named.empty() ? "the program" : named) + " is " +
-                              (starts                   ? "starting"
+                              (stopped                  ? "suspended"
+                               : starts                 ? "starting"
                                : cells.phase == CLOSING ? "closing"
                                                         : "in a firing"));
             }
@@ -175,7 +180,10 @@ public:
             if (number > 0 && number != SIGCHLD)
                 hand_on(number, news.si_code <= 0);
             int status;
-            if (waitpid(child, &status, WNOHANG) == child) {
+            if (waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED) == child) {
+                stopped = WIFSTOPPED(status);
+                if (stopped || WIFCONTINUED(status))
+                    continue;
                 const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
                 if (code >= 0 && cells.left)
                     return code ? code : static_cast<int>(cells.left - 1);
@@ -185,9 +193,10 @@ public:
             }
             const std::string reason = stuck();
             if (!reason.empty()) {
+                const Failure why = failure(reason);
                 kill(child, SIGKILL);
                 waitpid(child, &status, 0);
-                return tell(failure(reason), unheeded ? 128 + first_end : 1);
+                return tell(why, unheeded ? 128 + first_end : 1);
             }
         }
     }

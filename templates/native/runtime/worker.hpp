@@ -1,6 +1,7 @@
 // A worker: the thread that runs the order of one processor, again and again. main.cpp has a round
 // of it as a function.
 #pragma once
+#include <cxxabi.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -103,7 +104,7 @@ struct Lane;
 struct Run {
     bool full_speed = false, real_time = false, reserve = false;
     bool strict = false;  // a GPU is waited for after each kernel
-    const time_t started = time(nullptr);
+    const time_t started = read_clock(CLOCK_REALTIME) / 1000000000;  // time() is a tick behind
     ns begin = 0;
     double seconds = 0;
     bool uncounted = false;  // this process only knows that it has failed
@@ -262,6 +263,11 @@ struct Worker {
     template <typename Call>
     bool attempt(Task &task, int64_t firing, bool &there, Call call, int64_t group = 1)
     {
+        if (__builtin_expect(task.code.shut, 0) && !is_open(task, firing)) {
+            there = false;
+            leave_out(task, firing, group);
+            return !run.stopping && task.app.has(firing / task.firings);
+        }
         const int status = called(task, firing, [&] { return caught(call); });
         if (status == 0)
             linger();
@@ -276,6 +282,8 @@ struct Worker {
     template <typename Call>
     bool attempt_live(Task &task, int64_t firing, bool &there, Call call)
     {
+        if (__builtin_expect(task.code.shut, 0) && !is_open(task, firing))
+            return there = false;
         const ns spent = called_live(task, firing, [&] { return caught(call); });
         there = last == 0;
         return (there || goes_on(task, firing, last, 1)) && arrived(task, firing, spent);
@@ -369,6 +377,8 @@ private:
         thrown.clear();
         try {
             return call();
+        } catch (const abi::__forced_unwind &) {
+            throw;  // it ends its thread
         } catch (const std::exception &error) {
             thrown = std::string("threw ") + error.what();
         } catch (...) {
@@ -398,6 +408,11 @@ private:
     // same.
     bool goes_on(Task &task, int64_t firing, int status, int64_t group);
     bool begins_anew(Task &task, int64_t firing);
+    // Its code is opened again; false where that was the last try.
+    bool opens_again(Task &task, int64_t firing);
+    // May a task fire? If it is closed after an error, it is opened again when its time has come: a
+    // source that nothing paces waits for that.
+    bool is_open(Task &task, int64_t firing);
 
     int last = 0;        // what the code of a live source has returned
     std::string thrown;  // what code has thrown, in words

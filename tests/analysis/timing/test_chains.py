@@ -10,6 +10,7 @@ from flowc.analysis.timing.chains import bound_in_any_phases, chain_terms, large
 from flowc.analysis.timing.response_time import worst_cases, worst_cases_in_time
 from flowc.analysis.timing.system import (
     TimedChain,
+    TimedChannel,
     TimedGroup,
     TimedPart,
     TimedPath,
@@ -60,6 +61,37 @@ def test_known_phases_say_more() -> None:
     twice = row((10, 3, "c", 0), (5, 2, "d", 0))
     assert bounds(over_all(twice)) == (12, 17)
     assert bounds(in_any_phases(over_all(twice))) == (15, 20)
+
+
+def test_what_comes_before_in_the_order_of_a_worker_is_found() -> None:
+    """Whatever the times are: one worker fires the one, then the other."""
+    system = row((20, 3, "c", 1), (20, 2, "c", 0))
+    in_order = replace(system, processors=(TimedProcessor("c", "static_order"),), workers=())
+    assert bounds(over_all(with_its_workers(in_order))) == (5, 25)
+    turned = [replace(g, priority=1 - g.priority) for g in in_order.groups]
+    late = with_its_workers(replace(in_order, groups=tuple(turned)))
+    assert bounds(over_all(late)) == (22, 42)
+
+
+def test_what_a_more_urgent_app_makes_is_found() -> None:
+    """Released together on one processor: the less urgent one starts when the other has ended."""
+    assert bounds(over_all(row((20, 1, "c", 1), (40, 2, "c", 0)))) == (3, 43)
+    assert bounds(over_all(row((20, 1, "c", 0), (40, 2, "c", 1)))) == (22, 62)
+    assert bounds(over_all(row((20, 1, "c", 1), (40, 2, "d", 0)))) == (22, 62)
+
+
+def test_a_more_urgent_app_that_waits_elsewhere_may_not_be_found() -> None:
+    """Its last task waits for another processor, on which the data are made."""
+    made, put = TimedTask("a", "d", (4,)), TimedTask("w", "c", (1,))
+    writer = TimedGroup(
+        "A", 20, (made, put), (TimedChannel("a", "w"),), None, 1, 0, 0, (TimedPath("a", "w", (0,)),)
+    )
+    plain = row((20, 1, "c", 1), (20, 2, "c", 0))
+    processors = TimedProcessor("c", "fixed_priority"), TimedProcessor("d", "fixed_priority")
+    system = TimedSystem((writer, plain.groups[1]), processors)
+    assert bounds(over_all(with_its_workers(system))) == (23, 43)
+    woken = replace(plain, processors=(TimedProcessor("c", "fixed_priority", wakeup=2),))
+    assert bounds(over_all(woken)) == (25, 45)
 
 
 def test_a_live_source_has_no_known_phase() -> None:

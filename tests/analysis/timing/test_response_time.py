@@ -236,7 +236,7 @@ def test_own_earlier_rounds_keep_an_equal_waiting() -> None:
     solver = StreamSolver(unfold(made))
     solver.solve()
     (first,) = (j for j, job in enumerate(solver.net.jobs) if (job.group, job.task) == (0, 0))
-    rivals, _ = solver.explained(solver.net.lanes[solver.net.jobs[first].worker].cluster)
+    rivals = solver.rivals(solver.net.lanes[solver.net.jobs[first].worker].cluster)
     assert solver.stretch([first], rivals[solver.net.jobs[first].worker]).window >= 5
 
 

@@ -1,0 +1,142 @@
+"""When a source that drops tokens fires: when its token is wanted, so that the token is the newest
+one at that moment, and does not become old while it waits for its reader.
+
+In: a wired program. Out: a `Gate` for each source that drops (`drop oldest`, a live source that
+drops, and `latest` in an app without a period). `codegen/frames.py` has the same for C++.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Set
+
+from .channel import LocalChannel, WaitingPlace
+from .link import Latest, Sampler
+from .mailbox import LOOK
+
+if TYPE_CHECKING:
+    from .channel import Channel, Waiter
+    from .graph import App, Fire, Task
+    from .program import Program
+
+
+class Gate(WaitingPlace):
+    """Lets a source fire once a reader waits for its token, fewer than `under_way` iterations of
+    its app are under way (None: any number), and the sources `beside` it have tokens, too."""
+
+    def __init__(self, task: Task, under_way: Optional[int], beside: Sequence[Task]) -> None:
+        WaitingPlace.__init__(self)
+        self._app, self._under_way = task.app, under_way
+        self._code = task.code
+        self._per_iteration = task.per_iteration
+        self._readers: List[Channel] = [c for channels in task.readers for c in channels]
+        #: Tasks in the worker of the source fire after it, and never wait for it.
+        self._asked = any(isinstance(channel, LocalChannel) for channel in self._readers)
+        self._asked |= not self._readers
+        self._beside = [(other.per_iteration, _sampler(other)) for other in beside]
+        self.destination = task.name
+        self.source = ", ".join(channel.destination for channel in self._readers)
+        for channel in self._readers:
+            channel.gate = self
+        if under_way is not None:
+            task.app.gates.append(self)
+        for _, other in self._beside:
+            other.mailbox.gates.append(self)
+
+    def enter(self, firing: int, waiter: Waiter) -> None:
+        """Wait until that firing may begin."""
+        if self._code.shut is not None:
+            return  # it is opened again first, whoever waits
+        if isinstance(self._code, Sampler):
+            self._code.begin()
+        iteration = firing // self._per_iteration
+        if self._is_wanted(iteration) and self._has_company(iteration):
+            return
+        with self._changed:
+            while not self._is_wanted(iteration):
+                self._wait(waiter, "demand")
+            while firing % self._per_iteration == 0 and not self._has_company(iteration):
+                waiter.check()
+                # data from outside may take as long as they like, which is no deadlock
+                self._changed.wait(LOOK)
+                waiter.check()
+
+    def _is_wanted(self, iteration: int) -> bool:
+        if self._under_way is not None and iteration - self._app.done >= self._under_way:
+            return False
+        return self._asked or any(channel.wanted for channel in self._readers)
+
+    def _has_company(self, iteration: int) -> bool:
+        """Has every source beside it the tokens of that iteration, or read them before?"""
+        for per_iteration, other in self._beside:
+            missing = (iteration + 1) * per_iteration - other.taken
+            if missing > 0 and not other.holds(missing):
+                return False
+        return True
+
+
+def _sampler(task: Task) -> Sampler:
+    assert isinstance(task.code, Sampler)
+    return task.code
+
+
+def find_gates(program: Program) -> None:
+    """Give sources that drop their gates, unless a recording says what they find."""
+    if program.run.replayed:
+        return
+    for app in program.apps:
+        sources = [task for task in app.tasks if _samples(task)]
+        if sources:
+            _add_gates(program, app, sources)
+
+
+def _samples(task: Task) -> bool:
+    """Does a source choose its token when it fires?"""
+    if isinstance(task.code, Latest):
+        return task.app.period is None
+    return isinstance(task.code, Sampler)
+
+
+def _add_gates(program: Program, app: App, sources: Sequence[Task]) -> None:
+    workers = [p.order for p in program.processors if any(e.task.app is app for e in p.order)]
+    parts = _parts(program, app)
+    whole = len(set(parts.values())) == 1 and program.run.transport is None
+    under_way = _under_way(app, sources, workers) if whole else None
+    for task in sources:
+        beside = [
+            other
+            for other in sources
+            if other is not task
+            and parts[other.number] == parts[task.number]
+            and not isinstance(other.code, Latest)
+        ]
+        if len(workers) > 1 or beside:
+            task.gate = Gate(task, under_way, beside)
+            program.run.wakers.append(task.gate.wake)
+
+
+def _parts(program: Program, app: App) -> Dict[int, int]:
+    """Of the tasks of an app, by number: which of them are connected by arrows, whatever their
+    direction."""
+    part = {task.number: task.number for task in app.tasks}
+    for arrow in program.arrows:
+        if arrow.source.app is app:
+            one, other = part[arrow.source.number], part[arrow.destination.number]
+            part = {number: one if of == other else of for number, of in part.items()}
+    return part
+
+
+def _under_way(
+    app: App, sources: Sequence[Task], workers: Sequence[Sequence[Fire]]
+) -> Optional[int]:
+    """Iterations that may be under way at once: one for each stage, and for each replica of the
+    last one. A deadline may allow more, and an app with a period and without one any number."""
+    fresh = {task.number for task in sources}
+    readers: Set[str] = {c.destination for task in sources for cs in task.readers for c in cs}
+    entries = [e for order in workers for e in order if e.task.app is app]
+    first = min([e.stage for e in entries if e.task.name in readers] or [0])
+    behind = [e.stage + e.replicas for e in entries if e.task.number not in fresh]
+    stages = max(behind or [first + 1]) - first
+    if app.period is None:
+        return stages
+    return None if app.deadline is None else max(stages, math.ceil(app.deadline / app.period))

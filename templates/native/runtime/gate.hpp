@@ -1,0 +1,83 @@
+// When a source that drops tokens fires: when its token is wanted, so that the token is the newest
+// one at that moment, and does not become old while it waits for its reader.
+#pragma once
+#include "channel.hpp"
+#include "link.hpp"
+
+namespace flow
+{
+
+// Lets a source fire once a reader waits for its token, fewer than `under_way` iterations of its app
+// are under way (0: any number), and the sources `beside` it have tokens, too.
+class Gate : public Looks
+{
+public:
+    struct Beside {
+        Sampler &source;
+        int64_t firings;  // in an iteration
+    };
+
+    // `readers`: tasks in the worker of the source fire after it, and are no readers that wait.
+    Gate(Task &task, Sampler *own, int64_t under_way, Between names, std::vector<Place *> readers,
+         std::vector<Beside> beside)
+        : task(task), own(own), under_way(under_way), names(names), readers(std::move(readers)),
+          beside(std::move(beside))
+    {
+        for (Place *reader : this->readers)
+            reader->gate = this;
+        for (const Beside &other : this->beside)
+            other.source.mailbox_of().gates.push_back(this);
+        if (under_way)
+            task.app.gates.push_back(this);
+    }
+    void look() override { bell.ring(); }
+    // Wait until a firing of iteration k may begin, the `first` one or another; false where the
+    // stream ends before.
+    bool wait(Worker &w, int64_t k, bool first)
+    {
+        if (task.code.shut)
+            return true;  // it is opened again first, whoever waits
+        if (own)
+            own->begin(task);
+        const auto wanted = [&] { return is_wanted(k); };
+        if (!wanted() && !w.wait(bell, names, "demand", task.app, k, wanted))
+            return false;
+        // data from outside may take as long as they like, which is no deadlock
+        while (first && !has_company(k) && task.app.has(k)) {
+            bell.wait([&] { return has_company(k) || !task.app.has(k); }, after(LOOK));
+            w.began = now();
+        }
+        return task.app.has(k);
+    }
+
+private:
+    Task &task;
+    Sampler *const own;
+    const int64_t under_way;
+    const Between names;
+    const std::vector<Place *> readers;
+    const std::vector<Beside> beside;
+    Bell bell;
+
+    bool is_wanted(int64_t k) const
+    {
+        if (under_way && k - task.app.frames >= under_way)
+            return false;
+        for (const Place *reader : readers)
+            if (reader->wanted())
+                return true;
+        return readers.empty();
+    }
+    // Has every source beside it the tokens of that iteration, or read them before?
+    bool has_company(int64_t k) const
+    {
+        for (const Beside &other : beside) {
+            const int64_t missing = (k + 1) * other.firings - other.source.taken;
+            if (missing > 0 && !other.source.holds(missing))
+                return false;
+        }
+        return true;
+    }
+};
+
+}  // namespace flow
