@@ -143,5 +143,29 @@ def test_conditions_of_one_name_are_one() -> None:
     assert made == (Condition("apart", ("c",), 5), Condition("measured", ("b", "a")))
 
 
-def test_every_condition_has_its_words() -> None:
-    assert WORDS.keys() == SENTENCES.keys()
+#: For each condition what causes it, as the page on mapping says it.
+EXAMPLES: dict[str, str] = {
+    "phase": "`live` and timed sources in one app: `c: Cam  s: Src  c -> j.x  s -> j.z`",
+    "together": "two sources of one app that are `live` or take tokens: `c: Cam  d: Cam`",
+    "apart": "`task Cam { live  out x: int32 }`",
+    "pace": "a `live` source whose app has a `delay`, or ages and reactions from it",
+    "skips": "`on error skip` on the way of an age or a reaction",
+    "interpreter": "tasks in Python in two threads; `process`, C or `--target native` removes it",
+    "niceness": "an app without a period under `static_order`",
+    "equal": "`cpu big[2]  cpu little[2]`; a pin with a `wcet` removes it",
+    "full": "a list `up to 16` of which the run for the profile had 3; a `wcet` removes it",
+    "older": "a stored mapping from before this version",
+    "estimated": "a kind of processor that was not measured",
+    "measured": "a profile; a `wcet` in the text removes it",
+    "wakeup": "`cpu core[2]` without `wakeup`",
+}
+
+
+def test_the_page_on_mapping_has_all_conditions() -> None:
+    page = Path("docs/mapping.md").read_text()
+    assert WORDS.keys() == SENTENCES.keys() == EXAMPLES.keys()
+    for name, words in WORDS.items():
+        says = SENTENCES[name].format(of="…", ms="…")
+        verdict = f"*if {words}*" if words else "*assumed*"
+        row = f"| {verdict} | `{name}` | {says} | {EXAMPLES[name]} |"
+        assert row in page, row
