@@ -258,7 +258,7 @@ def test_what_windows_keep_is_said(write: Write, tmp_path: Path) -> None:
     assert "<!-- 160/400 -->" in (tmp_path / "g.svg").read_text()
 
 
-def tight(application, vector, placement, wcet_ns) -> AppOrder:  # type: ignore[no-untyped-def]
+def tight(application, vector, placement, wcet_ns, in_one_stage) -> AppOrder:  # type: ignore[no-untyped-def]
     """Like `app_order`, with the least capacities and an order that needs no more, in one stage."""
     graph = graph_of(application, vector)
     found = least_capacities(graph)
