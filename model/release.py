@@ -7,7 +7,7 @@ with its sources, and the conditions that flowc adds to what the text says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Literal
@@ -115,9 +115,21 @@ class _Releases:
         if writer.name in (*asking, app.name):
             return Release(period_ns, sources, conditions=(Condition("phase", names),))
         theirs = self._release(writer, writer.period_ns, (*asking, app.name))
+        self.found[writer.name] = theirs
         apart = theirs.period_ns / self._firings[writer.name][trigger.task]
         own = apart * self._firings[app.name][source.task]
-        return Release(own, sources, clocked=False, trigger=trigger)
+        conditions = theirs.conditions
+        if self._waits_for_more(app, sources):
+            conditions += tuple(replace(c, name="pace") for c in conditions if c.name == "apart")
+            if any(task.on_error != "stop" for task in writer.tasks):
+                conditions += (Condition("skips", (writer.name,)),)
+        return Release(own, sources, clocked=False, trigger=trigger, conditions=conditions)
+
+    def _waits_for_more(self, app: Application, sources: Iterable[Source]) -> bool:
+        """Does a firing count on an earlier frame, or on several of one iteration? Then a pause is
+        as bad as data that come too soon."""
+        again = any(c.delay for c in app.channels if c.source != c.destination)
+        return again or any(self._firings[app.name][s.task] > 1 for s in sources)
 
     def _free(
         self,
@@ -126,11 +138,9 @@ class _Releases:
         conditions: tuple[Condition, ...],
         app: Application,
     ) -> Release:
-        """A release by data from outside. Where a firing counts on an earlier frame, or on several
-        of one iteration, a pause is as bad as data that come too soon."""
-        again = any(c.delay for c in app.channels if c.source != c.destination)
-        often = any(self._firings[app.name][s.task] > 1 for s in sources)
-        name: Literal["pace", "apart"] = "pace" if again or often else "apart"
+        """A release by data from outside."""
+        more = self._waits_for_more(app, sources)
+        name: Literal["pace", "apart"] = "pace" if more else "apart"
         each = tuple(Condition(name, (s.task,), ceil(s.period_ns)) for s in sources)
         return Release(period_ns, sources, clocked=False, conditions=(*each, *conditions))
 

@@ -7,8 +7,10 @@ What waits for data from outside does so in a worker of its own, so that older i
 wait with it. Where the firings of an iteration on a CPU can come in one order only, the CPU is
 never idle for them from the arrival of the first to the end of the last: a rival delays all of them
 together, and not each of their workers. What one worker cannot show is that a worker in front
-already works for the next iterations that overlap with an older one: so often its work counts on
-top, before the next worker. How many overlap is a matter of the bounds: their solution says it.
+already works for the next iterations that overlap with an older one: so often the work of all
+workers in front counts on top of each firing behind them. How many overlap is a matter of the
+bounds: their solution says it. A worker that sleeps until the one in front has ended is late by its
+wake-up, which counts as work as well.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from itertools import pairwise
 
 from .system import (
     RoundFiring,
+    Time,
     TimedGroup,
     TimedSystem,
     TimedWorker,
@@ -43,12 +46,13 @@ def joined(system: TimedSystem, overlaps: Mapping[str, int]) -> tuple[TimedSyste
         return system, ()
     workers = list(workers_of(system))
     fifo = {p.name for p in system.processors if p.scheduler == "fifo"}
+    wakeups = {p.name: p.wakeup for p in system.processors}
     names = []
     groups = []
     for group in system.groups:
         groups.append(group)
         overlap = overlaps.get(group.name, 0)
-        if overlap > MOST_OVERLAP or group.name not in outside:
+        if overlap > MOST_OVERLAP or group.name not in outside or _begins_ahead(group):
             continue
         own = [w for w in workers if any(p.group == group.name for p in w.sequence)]
         if not _plain(own):
@@ -64,7 +68,7 @@ def joined(system: TimedSystem, overlaps: Mapping[str, int]) -> tuple[TimedSyste
             if len(several) > 1 and place not in fifo and sequence:
                 several = sorted(several, key=lambda w: sequence.index(w.sequence[0]))
                 workers.append(TimedWorker(place, sequence, ((group.name, 1),)))
-                groups[-1] = _overlapping(groups[-1], several, overlap)
+                groups[-1] = _overlapping(groups[-1], several, overlap, wakeups[place])
                 names.append(group.name)
             else:
                 workers += several
@@ -74,18 +78,26 @@ def joined(system: TimedSystem, overlaps: Mapping[str, int]) -> tuple[TimedSyste
     return made, tuple(dict.fromkeys(names))
 
 
-def _overlapping(group: TimedGroup, workers: Sequence[TimedWorker], overlap: int) -> TimedGroup:
-    """The group where the first task of each worker takes as much longer as the worker in front of
-    it takes for the iterations that overlap."""
-    if not overlap:
-        return group
+def _overlapping(
+    group: TimedGroup, workers: Sequence[TimedWorker], overlap: int, wakeup: int
+) -> TimedGroup:
+    """The group where the tasks of each worker take as much longer as the workers in front of it
+    take for the iterations that overlap, and the first one by a wake-up more."""
     plain = {task.name: task for task in group.tasks}
     tasks = dict(plain)
+    work: Time = 0
     for before, worker in pairwise(workers):
-        work = sum(sum(plain[p.task].parts(p.firing)) for p in before.sequence)
+        work += sum(sum(plain[p.task].parts(p.firing)) for p in before.sequence)
         first = worker.sequence[0].task
-        tasks[first] = longer(tasks[first], overlap * work)
+        for name in dict.fromkeys(place.task for place in worker.sequence):
+            more = overlap * work + (wakeup if name == first else 0)
+            tasks[name] = longer(tasks[name], more)
     return replace(group, tasks=tuple(tasks.values()))
+
+
+def _begins_ahead(group: TimedGroup) -> bool:
+    """Do initial tokens let a task work before what comes first in the order of data?"""
+    return any(c.delay for c in group.channels if c.source != c.destination)
 
 
 def _plain(workers: Iterable[TimedWorker]) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
 
 from ...model.deployment import (
     DeployedApp,
@@ -181,9 +180,8 @@ def released(group: TimedGroup, release: Release | None) -> TimedGroup:
     their period, and is due when it was."""
     if release is None:
         return replace(group, offset=0)
-    if group.deadline is not None and any(s.keep is not None for s in release.sources):
-        # So many iterations a program lets begin (`codegen.frames`).
-        group = replace(group, under_way=max(1, ceil(group.deadline / group.period)))
+    if any(source.keep is not None for source in release.sources):
+        group = replace(group, gated=True)
     if release.period_ns != group.period:
         group = replace(group, period=release.period_ns, deadline=group.due)
     if release.trigger is not None:

@@ -45,30 +45,30 @@ def with_releases(
 ) -> tuple[TimedSystem, SolutionT]:
     """The system with the releases of all groups, and its solution."""
     system = replace(system, groups=tuple(_at_first(g, system) for g in system.groups))
-    for _ in range(MOST_SOLUTIONS):
+    for tries in range(MOST_SOLUTIONS):
         solution = solve(system)
         groups = {g.name: g for g in system.groups}
         later = tuple(_widened(g, groups, solution) for g in system.groups)
         if later == system.groups:
-            break
+            later = tuple(_held_up(g, system, solution) for g in system.groups)
+        if later == system.groups:
+            return system, solution
+        if tries == MOST_SOLUTIONS - 2:
+            later = tuple(g if g.trigger is None else replace(g, jitter=None) for g in later)
         system = replace(system, groups=later)
-    lost = tuple(_lost(g, system.groups == later, solution) for g in system.groups)
-    if lost == system.groups:
-        return system, solution
-    system = replace(system, groups=lost)
-    return system, solve(system)
+    return system, solution
 
 
-def _lost(group: TimedGroup, settled: bool, solution: Solution) -> TimedGroup:
-    """A group without releases that can be bounded: those of its tokens are not settled, or some of
-    its iterations have to wait until others end. On one processor they do so anyway."""
-    spread = len({task.processor for task in group.tasks}) > 1
-    held_up = False
-    if group.under_way is not None and spread:
-        held_up = solution.overlap(group.name) >= group.under_way
-    if held_up or (group.trigger is not None and not settled):
-        return replace(group, jitter=None)
-    return group
+def _held_up(group: TimedGroup, system: TimedSystem, solution: Solution) -> TimedGroup:
+    """A gated group whose iterations may overlap has no bound where its source waits for its
+    reader: on a CPU that it does not leave they wait for each other anyway."""
+    if not group.gated or group.jitter is None or not solution.overlap(group.name):
+        return group
+    used = {task.processor for task in group.tasks}
+    places = [p for p in system.processors if p.name in used]
+    if len(places) == 1 and places[0].scheduler != "fifo" and not places[0].wakeup:
+        return group
+    return replace(group, jitter=None)
 
 
 def _at_first(group: TimedGroup, system: TimedSystem) -> TimedGroup:

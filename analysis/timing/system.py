@@ -182,8 +182,8 @@ class TimedGroup:
     Groups on one `clock` know their phases, those on different clocks may have any. A group without
     an offset is on a clock of its own. One with a `trigger` is released when that task ends: its
     clock, offset and jitter follow (release.py), and its period is that of its tokens. No jitter
-    (None) is one without a bound. All sources are released together. A group that drops tokens lets
-    no more than `under_way` of its iterations begin before they end.
+    (None) is one without a bound. All sources are released together. In a group that is `gated`, a
+    source takes its data only when its reader waits for them.
 
     The response time counts from that release to the end of the last sink; `deadline` is held
     against it, and it may be longer than the period. None is the period, or none at all where
@@ -202,7 +202,7 @@ class TimedGroup:
     chains: tuple[TimedChain, ...] = ()
     clock: str = ""
     trigger: TimedTrigger | None = None
-    under_way: int | None = None
+    gated: bool = False
 
     @property
     def on_clock(self) -> str:

@@ -12,12 +12,15 @@ import pytest
 from flowc.driver.build.build import Built
 from flowc.driver.show.reporting import RunFiles, report
 from flowc.model.diagnostic import Errors
+from flowc.model.mapping import MAPPING_VERSION, Mapping
 
 from builds import ROOT, run
 
 STORED = ROOT / "tests" / "data" / "stored" / "1"
 DESK: Any = {"platform": "desk"}
 LATER = "version is 2; expected a {} of version 1: a later flowc wrote it"
+#: The version of a stored file of today.
+TODAY = {"profile": 1, "mapping": MAPPING_VERSION}
 
 
 @pytest.fixture
@@ -76,9 +79,21 @@ def test_profile_and_mapping(old: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["profile", "mapping"])
 def test_a_profile_or_a_mapping_of_a_later_version(old: Path, kind: str) -> None:
-    with_version(old.with_name(f"app.desk.{kind}.json"), 3)
+    today = TODAY[kind]
+    with_version(old.with_name(f"app.desk.{kind}.json"), today + 1)
     said = built_now(old).diagnostics[0]
-    assert said.severity == "warning" and LATER.format(kind) in said.message
+    later = f"version is {today + 1}; expected a {kind} of version {today}: a later flowc wrote it"
+    assert said.severity == "warning" and later in said.message
+
+
+def test_bounds_of_the_first_version_have_the_condition_of_an_older_flowc(old: Path) -> None:
+    file = old.with_name("app.desk.mapping.json")
+    document = json.loads(file.read_text())
+    bound = {"app": "Old", "response_ns": 5, "deadline_ns": 9, "schedulable": True, "paths": []}
+    flags = {"conditional": False, "niceness": False, "interpreter": True}
+    assert document["version"] == 1
+    mapping, _ = Mapping.from_json(json.dumps(document | {"groups": [{**bound, **flags}]}))
+    assert [condition.name for condition in mapping.groups[0].conditions] == ["older"]
 
 
 @pytest.mark.parametrize("said", [True, False], ids=["version 1", "from before"])

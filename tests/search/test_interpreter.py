@@ -70,7 +70,7 @@ def test_apps_in_python_on_cores_of_their_own_may_wait_for_each_other(write: Wri
     assert said.exit_code == 0, said.output
     assert said.stdout.count("  schedulable if the interpreter is free        20.00") == 2
     assert (
-        "no bound includes waits for the interpreter, which P.a, P.b, Q.a, Q.b may hold"
+        "no bound includes waits for the interpreter, which Q.a, Q.b, P.a, P.b may hold"
         in said.stdout
     )
     (advice,) = (line for line in said.stdout.splitlines() if "keep other threads waiting" in line)
