@@ -547,7 +547,7 @@ class WindowSolver(FixedPoint[WindowEnd]):
 
 def rounds_apart(cluster: Cluster, rounds: int) -> int:
     """The least time from the start of a round of a cluster to that of the one so many later."""
-    return max(0, rounds * cluster.round - cluster.jitter)
+    return rounds * cluster.round - cluster.jitter if rounds else 0
 
 
 def _longest_period(net: Unfolded, cluster: Cluster) -> int:

@@ -648,8 +648,9 @@ class _Unfolding:
     def _start(self, d: _Draft, jitter: int) -> int:
         """Workers start less than a round before the first release, if its offset is not known."""
         before = self.round[d.group]
-        if self.wholes is not None:
-            before = max(self.period[d.group], self._int(self.groups[d.group].offset or 0))
+        offset = self.groups[d.group].offset
+        if self.wholes is not None and offset is not None:
+            before = max(self.period[d.group], self._int(offset))
         return self._begin(d) - before - jitter
 
     def _is_first(self, d: _Draft) -> bool:
