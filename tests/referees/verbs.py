@@ -165,7 +165,7 @@ def mapped(
         (folder / "t.py").write_text(PYTHON)
         (folder / "t.cu").write_text(CUDA)
         common = ("t.flow", "--platform", "p", "--no-measure", "--json")
-        limit = ("--budget", "2s") if processes else ("--evaluations", "20")
+        limit = ("--budget", "2s") if processes else ("--evaluations", "6")
         objective = ("--objective", "cores") if seed % 4 == 0 else ()
         status, text = call(folder, "map", *common, *limit, *objective)
         said = _document(text)
