@@ -142,6 +142,9 @@ class Program(Playing):
             wakeups=choices.wakeups,
         )
         super().__init__(_system(deployment, processors), run)  # type: ignore[arg-type]
+        self.sources = [t for t in self.tasks.values() if t.source]
+        for name in self.data:  # no timer releases them
+            self.tasks[name].source = False
         self.readers: dict[str, set[str]] = {}
         for app in paced:
             for channel in app["channels"]:
@@ -242,7 +245,7 @@ class Program(Playing):
         started = super()._start(w)
         if started and w.endless is None:
             firing = w.todo[w.done]
-            if firing.task.source:
+            if firing.task in self.sources:
                 self._take(firing)
         return started
 
@@ -302,9 +305,7 @@ class Program(Playing):
     def _begin_of(self, app: str, n: int) -> Time:
         """When an iteration is released: by its first data, of several sources by the last."""
         begins = [
-            self.came.get((t.name, n * t.firings), 0)
-            for t in self.tasks.values()
-            if t.app.name == app and t.source
+            self.came.get((t.name, n * t.firings), 0) for t in self.sources if t.app.name == app
         ]
         return max(begins)
 
@@ -313,7 +314,7 @@ class Program(Playing):
         """The largest response of each app."""
         found = {app: time for app, (time, _) in self.seen.responses.items()}
         for app in self.apps.values():  # those that have begun, and have not ended
-            sources = [t for t in self.tasks.values() if t.app is app and t.source]
+            sources = [t for t in self.sources if t.app is app]
             n = self.done[app.name]
             if all((t.name, n * t.firings) in self.came for t in sources):
                 time = self.now - self._begin_of(app.name, n)
