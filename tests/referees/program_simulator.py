@@ -303,9 +303,12 @@ class Program(Playing):
                 keep_larger(self.seen.responses, app.name, (response, n))
 
     def _begin_of(self, app: str, n: int) -> Time:
-        """When an iteration is released: by its first data, of several sources by the last."""
+        """When an iteration is released: by its first data, of several sources by the last. What
+        needs no data may end before they come: now, at the latest."""
         begins = [
-            self.came.get((t.name, n * t.firings), 0) for t in self.sources if t.app.name == app
+            self.came.get((t.name, n * t.firings), self.now)
+            for t in self.sources
+            if t.app.name == app
         ]
         return max(begins)
 
