@@ -99,7 +99,7 @@ class Seen:
 
 def play(system: TimedSystem, run: Run) -> Seen:
     """One execution of a system with workers. Raises Stuck after a deadlock."""
-    return _Playing(system, run).played()
+    return Playing(system, run).played()
 
 
 def sources_of(group: TimedGroup) -> set[str]:
@@ -137,7 +137,7 @@ def whole(time: Time) -> Time:
     return int(time) if time == int(time) else time
 
 
-class _Task:
+class Task:
     """What the firings of a task need and make; `ins` and `outs` have a channel and its rates."""
 
     __slots__ = (
@@ -153,11 +153,11 @@ class _Task:
         "source",
     )
 
-    def __init__(self, app: _App, name: str, firings: int) -> None:
+    def __init__(self, app: App, name: str, firings: int) -> None:
         self.app, self.name, self.firings = app, name, firings
         self.ins: list[tuple[_Channel, Sequence[int]]] = []
         self.outs: list[tuple[_Channel, Sequence[int]]] = []
-        self.paths: list[tuple[int, _Task, Sequence[int]]] = []
+        self.paths: list[tuple[int, Task, Sequence[int]]] = []
         self.parts: Iterator[list[Time]] = iter(())
         self.phases: list[Time] = []
         self.source = self.sink = False
@@ -173,7 +173,7 @@ class _Channel:
         self.room = None if channel.capacity is None else channel.capacity - channel.delay
 
 
-class _App:
+class App:
     """An app that has `count` iterations in the end, and `limit` as far as is known now.
 
     `begun` is the last one of which something has started, `finder` the source that finds out that
@@ -186,22 +186,22 @@ class _App:
         self.name, self.releases, self.count = name, releases, count
         self.limit = len(releases)
         self.begun = -1
-        self.finder: _Task | None = None
+        self.finder: Task | None = None
         self.sink_firings = 0
         self.left: dict[int, int] = {}
 
 
 @dataclass(slots=True)
-class _Firing:
+class Firing:
     """One firing in the order of a worker."""
 
-    task: _Task
+    task: Task
     iteration: int
     number: int
 
 
 @dataclass(slots=True)
-class _Worker:
+class Worker:
     """A thread: what it will fire, how much of it is done, and what is left of the firing that it
     is in (None while it waits, nothing while it has yet to know of its end). It sleeps while it is
     `asleep`, and is woken at `awake`.
@@ -210,7 +210,7 @@ class _Worker:
     processor: int
     rank: int
     favor: int
-    todo: list[_Firing]
+    todo: list[Firing]
     done: int = 0
     parts: list[Time] | None = None
     came: Time = 0
@@ -253,7 +253,7 @@ class _Server:
         return now if self.left > 0 else (self.periods + 1) * self.period
 
 
-class _Playing:
+class Playing:
     """One execution."""
 
     def __init__(self, system: TimedSystem, run: Run) -> None:
@@ -263,39 +263,39 @@ class _Playing:
         self.seen = Seen({}, {})
         self.next_release: Time | None = None
         self.apps = {g.name: self._app(g) for g in system.groups}
-        self.tasks: dict[str, _Task] = {}
+        self.tasks: dict[str, Task] = {}
         for group in system.groups:
             self._add_tasks(group)
         processors = system.processors
         where = {p.name: i for i, p in enumerate(processors)}
         self.fifo = [p.scheduler == "fifo" for p in processors]
         self.apart = [p.kind not in ("", "cpu") for p in processors]
-        self.running: list[_Worker | None] = [None] * len(processors)
-        self.workers: list[_Worker] = []
+        self.running: list[Worker | None] = [None] * len(processors)
+        self.workers: list[Worker] = []
         priority = {g.name: g.priority for g in system.groups}
         for number, worker in enumerate(system.workers):
             at = where[worker.processor]
             fixed = processors[at].scheduler == "fixed_priority"
             rank = priority[worker.sequence[0].group] if fixed else 0
             favor = run.favorites[number] if run.favorites else number
-            made = _Worker(at, rank, favor, self._firings(worker))
+            made = Worker(at, rank, favor, self._firings(worker))
             if run.wakeups:  # it sleeps until the program begins, too
                 made.asleep = True
-                made.late = _again_and_again(run.wakeups[number], 1)
+                made.late = again_and_again(run.wakeups[number], 1)
             self.workers.append(made)
         lowest = min(priority.values(), default=0) - 1
         highest = max(priority.values(), default=0) + 1
         for number, background in enumerate(system.background):
             times = run.background[number] if run.background else (max(background.longest, 1),)
-            unending = _again_and_again(times, 1)
+            unending = again_and_again(times, 1)
             at = where[background.processor]
-            unpaced = _Worker(at, min(lowest, -1), -1, [], endless=unending)
+            unpaced = Worker(at, min(lowest, -1), -1, [], endless=unending)
             if background.server is not None:
                 fixed = processors[at].scheduler == "fixed_priority"
                 unpaced.rank = highest if fixed else 0
                 pauses = run.pauses[number] if run.pauses else (0,)
                 budget, period = background.server.budget_ns, background.server.period_ns
-                unpaced.server = _Server(budget, period, _again_and_again(pauses, 1), budget)
+                unpaced.server = _Server(budget, period, again_and_again(pauses, 1), budget)
             self.workers.append(unpaced)
         self.on = [[w for w in self.workers if w.processor == p] for p in range(len(processors))]
         self.contention = []
@@ -304,7 +304,7 @@ class _Playing:
         self.contended = any(self.contention)
 
     # -- what there is -----------------------------------------------------------------------------
-    def _app(self, group: TimedGroup) -> _App:
+    def _app(self, group: TimedGroup) -> App:
         run, name = self.run, group.name
         count = run.iterations[name]
         late = run.late.get(name, ())
@@ -313,14 +313,14 @@ class _Playing:
         for n in range(count + (AHEAD if run.exhausted else 0)):
             delay = late[n] if n < len(late) else 0
             releases.append(whole(offset + n * group.period + delay))
-        return _App(name, sorted(releases), count)
+        return App(name, sorted(releases), count)
 
     def _add_tasks(self, group: TimedGroup) -> None:
         app = self.apps[group.name]
-        own: dict[str, _Task] = {}
+        own: dict[str, Task] = {}
         for t in group.tasks:
-            task = own[t.name] = _Task(app, t.name, t.firings)
-            task.parts = _again_and_again(self.run.times[t.name], len(t.wcet))
+            task = own[t.name] = Task(app, t.name, t.firings)
+            task.parts = again_and_again(self.run.times[t.name], len(t.wcet))
         for c in group.channels:
             channel = _Channel(c)
             source, destination = own[c.source], own[c.destination]
@@ -340,10 +340,10 @@ class _Playing:
         if self.run.exhausted:
             app.finder = next(t for t in own.values() if t.source)
 
-    def _firings(self, worker: TimedWorker) -> list[_Firing]:
+    def _firings(self, worker: TimedWorker) -> list[Firing]:
         """All that a worker fires; what turns out not to exist is skipped when it is reached."""
         rounds = dict(worker.rounds)
-        todo: list[_Firing] = []
+        todo: list[Firing] = []
         number, alive = 0, True
         while alive:
             alive = False
@@ -354,7 +354,7 @@ class _Playing:
                     continue
                 alive = True
                 if iteration >= 0:
-                    todo.append(_Firing(task, iteration, entry.firing))
+                    todo.append(Firing(task, iteration, entry.firing))
             number += 1
         return todo
 
@@ -425,7 +425,7 @@ class _Playing:
                     time *= factor
         return time
 
-    def _start(self, w: _Worker) -> bool:
+    def _start(self, w: Worker) -> bool:
         """Start the next firing of a worker that waits, if it can."""
         if w.endless is not None:
             if w.server is not None:
@@ -460,7 +460,7 @@ class _Playing:
             w.came = self.now
         return True
 
-    def _at_hand(self, firing: _Firing) -> bool:
+    def _at_hand(self, firing: Firing) -> bool:
         """Is a firing released, with its data and the room for what it makes?"""
         task, k = firing.task, firing.number
         if task.source:
@@ -502,7 +502,7 @@ class _Playing:
         self.happened += 1
         return self.now, self.happened
 
-    def _finish(self, w: _Worker) -> None:
+    def _finish(self, w: Worker) -> None:
         """A sub-task has ended, and perhaps the firing."""
         assert w.parts is not None
         self.running[w.processor] = None
@@ -516,7 +516,7 @@ class _Playing:
             w.fall_awake(self.now)
         self._know(w)
 
-    def _know(self, w: _Worker) -> bool:
+    def _know(self, w: Worker) -> bool:
         """A worker goes on behind a firing that has ended, if it is awake."""
         if w.endless is None and self.apart[w.processor] and w.awake > self.now:
             self._wake_at(w.awake)
@@ -525,7 +525,7 @@ class _Playing:
         self._over(w)
         return True
 
-    def _over(self, w: _Worker) -> None:
+    def _over(self, w: Worker) -> None:
         """A firing is over."""
         if w.endless is not None:
             if w.server is not None:
@@ -547,7 +547,7 @@ class _Playing:
         self.seen.firings[task.name, number] = w.began, self._moment()
         self._note(firing)
 
-    def _note(self, firing: _Firing) -> None:
+    def _note(self, firing: Firing) -> None:
         """The latencies and the response that the end of a firing completes."""
         task, app, n = firing.task, firing.task.app, firing.iteration
         for number, source, newest in task.paths:
@@ -555,28 +555,28 @@ class _Playing:
             if data >= 0:
                 iteration, k = divmod(data, source.firings)
                 latency = self.now - app.releases[iteration] - source.phases[k]
-                _keep_larger(self.seen.latencies, (app.name, number), (latency, n))
+                keep_larger(self.seen.latencies, (app.name, number), (latency, n))
         if task.sink:
             left = app.left.get(n, app.sink_firings) - 1
             app.left[n] = left
             if not left:
                 response = self.now - app.releases[n]
-                _keep_larger(self.seen.responses, app.name, (response, n))
+                keep_larger(self.seen.responses, app.name, (response, n))
 
 
 Key = TypeVar("Key")
 
 
-def _keep_larger(found: dict[Key, tuple[Time, int]], key: Key, value: tuple[Time, int]) -> None:
+def keep_larger(found: dict[Key, tuple[Time, int]], key: Key, value: tuple[Time, int]) -> None:
     if key not in found or value[0] > found[key][0]:
         found[key] = value
 
 
-def _by_arrival(w: _Worker) -> tuple[Time, int]:
+def _by_arrival(w: Worker) -> tuple[Time, int]:
     return w.came, w.favor
 
 
-def _by_favor(w: _Worker) -> int:
+def _by_favor(w: Worker) -> int:
     return w.favor
 
 
@@ -585,7 +585,7 @@ def _spread(rates: Sequence[int], firings: int) -> list[int]:
     return [rates[k % len(rates)] for k in range(firings)]
 
 
-def _again_and_again(times: Sequence[Time], parts: int) -> Iterator[list[Time]]:
+def again_and_again(times: Sequence[Time], parts: int) -> Iterator[list[Time]]:
     """The times of the sub-tasks of one firing after the other."""
     while True:
         for k in range(0, len(times), parts):
