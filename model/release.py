@@ -44,20 +44,32 @@ class Release:
     """What releases the iterations of an app, one in each `period_ns`.
 
     Apps on the program's clock are released together (`clocked`). Of others the phase is not known,
-    unless a `trigger` releases them.
+    unless a `trigger` releases them: in `bursts`, if it makes several tokens in an iteration.
     """
 
     period_ns: Fraction
     sources: tuple[Source, ...] = ()
     clocked: bool = True
     trigger: Trigger | None = None
+    bursts: bool = False
     conditions: tuple[Condition, ...] = ()
 
     @property
     def paced(self) -> tuple[Condition, ...]:
         """What ages and reactions through the app suppose."""
         outside = [s for s in self.sources if s.kind == "live"]
-        return tuple(Condition("pace", (s.task,), ceil(s.period_ns)) for s in outside)
+        pace = tuple(Condition("pace", (s.task,), ceil(s.period_ns)) for s in outside)
+        return (*pace, *self.taken)
+
+    @property
+    def taken(self) -> tuple[Condition, ...]:
+        """That no data are dropped of an app that takes several in an iteration, or of several
+        sources: later ones would take their places."""
+        dropping = tuple(s.task for s in self.sources if s.keep is not None)
+        often = any(s.period_ns != self.period_ns for s in self.sources)
+        if dropping and (often or self.bursts or len(self.sources) > 1):
+            return (Condition("taken", dropping),)
+        return ()
 
 
 def kind_of(task: Task) -> SourceKind | None:
@@ -123,7 +135,8 @@ class _Releases:
             conditions += tuple(replace(c, name="pace") for c in conditions if c.name == "apart")
             if any(task.on_error != "stop" for task in writer.tasks):
                 conditions += (Condition("skips", (writer.name,)),)
-        return Release(own, sources, clocked=False, trigger=trigger, conditions=conditions)
+        bursts = self._firings[writer.name][trigger.task] > 1
+        return Release(own, sources, False, trigger, bursts, conditions)
 
     def _waits_for_more(self, app: Application, sources: Iterable[Source]) -> bool:
         """Does a firing count on an earlier frame, or on several of one iteration? Then a pause is
@@ -142,7 +155,9 @@ class _Releases:
         more = self._waits_for_more(app, sources)
         name: Literal["pace", "apart"] = "pace" if more else "apart"
         each = tuple(Condition(name, (s.task,), ceil(s.period_ns)) for s in sources)
-        return Release(period_ns, sources, clocked=False, conditions=(*each, *conditions))
+        made = Release(period_ns, sources, clocked=False)
+        several = made.taken if len(sources) > 1 else ()
+        return replace(made, conditions=(*each, *conditions, *several))
 
     def _sources(self, app: Application, period_ns: Fraction) -> Iterable[Source]:
         for task in app.tasks:

@@ -16,7 +16,8 @@ is at most the sum of T + L over all parts (Davare et al., "Period optimization 
 distributed automotive systems", 2007). Both hold for any phases of the apps, on one machine or on
 several. Where all apps share a clock, one_clock.py knows more.
 
-A part that takes each token once is released by it: there is no wait in front of it.
+A part that takes each token once is released by it: there is no wait in front of it, but for the
+news in a token that it does not pass on, which wait for one that it does.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def chain_terms(
         latency = paths[part.group][part.path] if part.group in paths else None
         if latency is None or part.gap is None:
             return None
-        wait: Time = 0
+        wait: Time = part.held if chain.kind == "reaction" else 0
         if not part.takes_each:
             waited_for = part if chain.kind == "reaction" else before
             if waited_for is not None and waited_for.gap is not None:

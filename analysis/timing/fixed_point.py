@@ -188,7 +188,8 @@ class FixedPoint(ABC, Generic[E]):
             try:
                 self._bound_last(number, found)
             except Unbounded:  # a window that begins earlier may be longer
-                found[-1] = found[-2]
+                if len(found) > 1:
+                    found[-1] = found[-2]
         return found[first]
 
     def last_way(self, j: int, first: int = 0) -> tuple[int, E]:
@@ -198,7 +199,10 @@ class FixedPoint(ABC, Generic[E]):
         number = self.net.lanes[self.net.jobs[j].worker].cluster
         here = self.from_round(number, first)
         while True:
-            way = max(self.from_round(number, first).ways[j], key=lambda way: way.end)
+            ways = self.from_round(number, first).ways.get(j)
+            if not ways:
+                raise Unbounded("a window of more than the rounds that are looked at")
+            way = max(ways, key=lambda way: way.end)
             if not first or way.end <= here.ends[j]:
                 return first, way
             first -= 1

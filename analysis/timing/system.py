@@ -126,13 +126,15 @@ class TimedPart:
     `gap` ns apart at most.
 
     It begins with the newest token of a mailbox, or `takes_each`: then each token releases it, as
-    data from outside release a live source. `gap` is None where it cannot keep up with its tokens.
+    data from outside release a live source, and what it passes on may come up to `held` ns after a
+    token that it does not. `gap` is None where it cannot keep up with its tokens.
     """
 
     group: str
     path: int
     gap: Time | None
     takes_each: bool = False
+    held: Time = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,12 @@ class TimedChain:
         ways = []
         for way in self.ways:
             gaps = [None if part.gap is None else factor * part.gap for part in way]
-            ways.append(tuple(replace(p, gap=gap) for p, gap in zip(way, gaps, strict=True)))
+            ways.append(
+                tuple(
+                    replace(p, gap=gap, held=factor * p.held)
+                    for p, gap in zip(way, gaps, strict=True)
+                )
+            )
         return replace(self, ways=tuple(ways))
 
 

@@ -202,7 +202,10 @@ def _timed_parts(
         if part.keep is not None and tokens_apart is not None:
             keeps_up = group.period_ns / entry <= tokens_apart
             gap = gap if keeps_up else None
-        yield TimedPart(group.name, number, gap, part.keep is not None)
+        held = Fraction(0)
+        if part.keep is not None and tokens_apart is not None and gap is not None:
+            held = max(Fraction(0), gap - tokens_apart)
+        yield TimedPart(group.name, number, gap, part.keep is not None, held)
         tokens_apart = group.period_ns / firings[part.exit]
 
 

@@ -150,6 +150,7 @@ EXAMPLES: dict[str, str] = {
     "apart": "`task Cam { live  out x: int32 }`",
     "pace": "a `live` source whose app has a `delay`, or ages and reactions from it",
     "skips": "`on error skip` on the way of an age or a reaction",
+    "taken": "an age through `drop oldest` into an app that takes several tokens in an iteration",
     "interpreter": "tasks in Python in two threads; `process`, C or `--target native` removes it",
     "niceness": "an app without a period under `static_order`",
     "equal": "`cpu big[2]  cpu little[2]`; a pin with a `wcet` removes it",
