@@ -131,7 +131,6 @@ def document(tasks: int, bars: int, lanes: int = 4) -> Document:
         "",
         None,
         None,
-        False,
         None,
         500,
         10**6,
