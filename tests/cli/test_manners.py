@@ -203,7 +203,7 @@ def test_tasks_that_take_much_longer_than_their_profile_are_named() -> None:
 
 def test_bounds_stand_beside_what_was_seen() -> None:
     path = PathBound("A.make", "A.show", 3_000_000, 4_000_000, True)
-    group = GroupBound("A", 5_000_000, None, True, False, paths=(path,))
+    group = GroupBound("A", 5_000_000, None, True, paths=(path,))
     found = bounded(built(Mapping("host", (), groups=(group,))), ran())
     assert found == (
         Bounded("A", 5_000_000, None, 2_000_000),
@@ -215,7 +215,7 @@ def test_bounds_stand_beside_what_was_seen() -> None:
 def test_an_app_whose_paths_alone_are_late_is_not_called_late_itself() -> None:
     age = PathBound("B.make", "A.show", 30, 20, False, kind="age")
     path = PathBound("A.make", "A.show", 30, None, True)
-    group = GroupBound("A", 10, 50, False, False, paths=(age, path))
+    group = GroupBound("A", 10, 50, False, paths=(age, path))
     late = replace(group, response_ns=60)
     assert [row[1] for row in _app_rows((group, late), ran=False)] == ["age too late", "too late"]
 
@@ -269,7 +269,7 @@ def test_skipped_frames_are_named_where_data_are_too_old(
 def test_a_source_that_paused_is_named_where_a_bound_was_exceeded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    group = GroupBound("A", 1_000_000, None, True, False)
+    group = GroupBound("A", 1_000_000, None, True)
     seen = ran(make=5)
     tasks = {**seen.tasks, "A.make": replace(seen.tasks["A.make"], wait_us=5e5, period_us=2e4)}
     found = bounded(built(Mapping("host", (), groups=(group,))), replace(seen, tasks=tasks))
@@ -316,7 +316,7 @@ def test_run_says_what_differs_and_who_plays(write: Write, monkeypatch: pytest.M
     assert "bounds" not in stdout
     valid = check(flow, platform="two").require()
     places = tuple(Placement(name, (valid.platform.processors[0],)) for name in tasks)
-    group = GroupBound("A", 9_000_000, None, True, False)
+    group = GroupBound("A", 9_000_000, None, True)
     save_mapping(valid, Mapping("two", places, groups=(group,)))
     words = ("run", "app.flow", "--platform", "two", "-o", "other")
     told = "no bounds beside these latencies: they are of `two`, and the times are this machine's"
