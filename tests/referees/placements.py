@@ -119,7 +119,7 @@ def draw(seed: int) -> Drawn:
     lines = []
     for name, kind, count in pools:
         size = "" if count == 1 else f"[{count}]"
-        policy = scheduler if kind == "cpu" else rng.choice(["fifo", "fixed_priority"])
+        policy = scheduler if kind == "cpu" else rng.choice(["fifo", "static_order"])
         lines.append(f"  {kind} {name}{size} scheduler {policy}")
     text = ["platform p {", *lines, "}"]
     left = rng.randint(2, 7)
