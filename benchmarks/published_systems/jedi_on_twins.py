@@ -160,6 +160,8 @@ def _twins(there: JediInstance, folder: Path) -> Twins:
 def _with_code(text: str, folder: Path) -> str:
     """The imported text with code for its tasks, on the board that comes with flowc: the import
     declares a board without its version of TensorRT."""
+    # Weights are random: they lose more than flowc takes without a word.
+    text = text.replace("precision int8", "precision int8 within 5 dB")
     text = re.sub(r"/// NVIDIA[^\n]*\nplatform xavier {.*?\n}\n", "", text, flags=re.DOTALL)
     outputs = re.findall(r"in (\w+): float32\[([\d, ]+)\]", text)
     count = sum(prod(int(side) for side in sides.split(",")) for _, sides in outputs)

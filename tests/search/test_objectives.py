@@ -210,7 +210,7 @@ def outcome(maximum: Fraction, bound: Fraction | None, *, late: bool = False) ->
     """An answer of a search that needs so much of a processor."""
     nothing = Assignment((), (), ())
     broken = (BrokenLimit(Deadlines(), "A", "`A` is late"),) if late else ()
-    told = MappingVerdict(nothing, {"core": maximum}, WorstCases({}, {}, {}), broken, ())
+    told = MappingVerdict(nothing, {"core": maximum}, WorstCases({}, {}, {}), broken)
     proved = not late and maximum == bound
     return Outcome("auto", None, told, bound, proved, None, 1, 0.0, counted=1)
 
