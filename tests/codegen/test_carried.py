@@ -87,7 +87,6 @@ def test_a_plain_program_carries_no_devices_states_or_other_machines(
         "cuda",
         "device",
         "engines",
-        "link",
         "process",
         "scheduling",
         "select",
