@@ -57,7 +57,7 @@ from flowc.search.deadline.program import timed
 from flowc.search.deadline.relaxed import relax
 from flowc.search.deadline.states import CommonPlaces, pinned_in
 from flowc.search.deadline.verdict import utilizations, verdict
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -465,7 +465,7 @@ def doubled(problem: JointProblem) -> JointProblem:
     )
 
 
-@settings(max_examples=8)
+@settings(max_examples=20)
 @given(problems().map(doubled))
 def test_tasks_that_are_alike_change_no_optimum_of_loads(problem: JointProblem) -> None:
     """An exchange of them is one solution less, and nothing else."""
@@ -476,9 +476,8 @@ def test_tasks_that_are_alike_change_no_optimum_of_loads(problem: JointProblem) 
     found = []
     for classes in (items, told_apart(problem)):
         model = LoadModel(problem, allowed, classes, Fraction(0))
-        found.append(model.solve(0, Budget(10), threads=1))
+        found.append(model.solve(0, Budget(60), threads=1))
     together, apart = found
-    assume("unknown" not in (together.status, apart.status))  # the solver had too little time
     assert together.status == apart.status
     if apart.assignment is None or together.assignment is None:
         return
