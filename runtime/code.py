@@ -14,6 +14,7 @@ import numpy as np
 from .failures import ENDS
 from .memory import Outputs, Rehearsal, crowded, share
 from .modules import load
+from .session import opened
 from .tokens import Port, TaskError
 
 
@@ -51,6 +52,8 @@ class Code(abc.ABC):
     exact = True
     #: Does it walk through large weights at every firing?
     has_weights = False
+    #: Can it compute fewer firings than its batch?
+    computes_fewer = True
     #: Tokens that it has written and dropped, where it drops any.
     place: Any = None
     #: Set while it is closed after an error, and could not be opened again yet.
@@ -465,16 +468,20 @@ def session(path: str, threads: int, spin: bool, library: str = "") -> Any:
         import onnxruntime
     except ImportError as error:
         raise TaskError("onnxruntime is missing: pip install onnxruntime") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spin else "0")
-    options.log_severity_level = 3
-    share(options, path)
-    try:
+
+    def options() -> Any:
+        made = onnxruntime.SessionOptions()
+        made.intra_op_num_threads = threads
+        made.inter_op_num_threads = 1
+        made.add_session_config_entry("session.intra_op.allow_spinning", "1" if spin else "0")
+        made.log_severity_level = 3
+        share(made, path)
         if library:
-            options.register_custom_ops_library(library)
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            made.register_custom_ops_library(library)
+        return made
+
+    try:
+        return opened(path, options)
     except Exception as error:
         raise TaskError("ONNX Runtime refuses %s: %s" % (os.path.basename(path), error)) from error
 

@@ -49,7 +49,7 @@ class OpenVino(Network):
     ) -> None:
         Network.__init__(self, file, inputs, outputs, batch, threads)
         self.external = external
-        self._lists = lists
+        self._lists = self.computes_fewer = lists
         self._hint = "bf16" if precision == "bf16" else "f32"
         self._workers = 1
         self._engine = ""

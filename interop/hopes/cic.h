@@ -242,7 +242,10 @@ static inline void *cic_start(void)
     }
     cic_init(0);
     fflush(stdout);
-    return *cic_said ? NULL : cic_ports;
+    if (!*cic_said)
+        return cic_ports;
+    fprintf(stderr, "%s_init: %s\n", TASK_NAME, cic_said); /* flowc calls no _error without a state */
+    return NULL;
 }
 
 static inline int cic_fire(const void *const *data)

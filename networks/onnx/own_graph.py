@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.files import scratch
+from ...runtime.session import opened
 from .cuts import shape_value, size
 from .interface import TELLING, Border, light
 from .nodes import first_output
@@ -84,7 +85,7 @@ def optimized(model: Any, known: Mapping[str, Border]) -> Any:
     _call_after_results(model)
     with scratch() as place:
         file = place / "optimized.onnx"
-        _write(model.SerializeToString(), _options(file))
+        opened(model.SerializeToString(), lambda: _options(file))
         return onnx.load(str(file))
 
 
@@ -113,12 +114,7 @@ def outlined(model: Any, folder: Path, known: Mapping[str, Border]) -> Any:
         with (place / ZEROS).open("wb") as zeros:
             zeros.truncate(max(map(bytes_of, large), default=0))
         file.write_bytes(outline.SerializeToString())
-        options = _options(made)
-        options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", "weights"
-        )
-        options.add_session_config_entry("session.disable_prepacking", "1")
-        _write(str(file), options)
+        opened(str(file), lambda: _options_of_outlines(made))
         return onnx.load(str(made), load_external_data=False)
 
 
@@ -128,6 +124,7 @@ def _call_after_results(model: Any) -> None:
 
 
 def _options(file: Path) -> Any:
+    """Those of a session that writes its graph into a file."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -137,11 +134,13 @@ def _options(file: Path) -> Any:
     return options
 
 
-def _write(model: bytes | str, options: Any) -> None:
-    """Let ONNX Runtime write its graph where the options say."""
-    import onnxruntime
-
-    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+def _options_of_outlines(file: Path) -> Any:
+    options = _options(file)
+    options.add_session_config_entry(
+        "session.optimized_model_external_initializers_file_name", "weights"
+    )
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    return options
 
 
 def source_of(node: Any, known: Container[str]) -> str:

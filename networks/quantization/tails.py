@@ -152,6 +152,8 @@ def _seen(model: Any, joins: Sequence[Any], samples: Sequence[Mapping[str, np.nd
     content = watched.SerializeToString()
     session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     made = [t for t in wanted if t not in {v.name for v in model.graph.input}]
+    if not made:  # no names would mean all outputs
+        return seen
     for sample in samples[:SAMPLES]:
         for name, value in zip(made, session.run(made, dict(sample)), strict=True):
             seen.add(name, value)

@@ -82,12 +82,12 @@ class Watched:
 
     def runs(self, beat: Callable[[], None]) -> Dict[int, List[int]]:
         """Times of whole runs in ns, by how many firings they compute: 1, 2, 4 and so on up to a
-        full one, which comes first."""
+        full one, which comes first, and is the only one of code that computes no fewer."""
         found: Dict[int, List[int]] = {}
         if self._size == 1 or not self._inputs:
             return found
         sizes = [self._size]
-        while sizes[-1] > 1:
+        while self._code.computes_fewer and sizes[-1] > 1:
             sizes.append(1 << ((sizes[-1] - 1).bit_length() - 1))
         for size in sizes:
             inputs = [_repeated(np.concatenate(column), size) for column in zip(*self._inputs)]

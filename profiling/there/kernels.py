@@ -11,6 +11,8 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
+from ...runtime.session import opened
+
 #: Runs before the measurement: buffers are allocated, caches filled.
 WARM_UP = 3
 #: The profiler of ONNX Runtime keeps a million events; longer runs would lose the last ones.
@@ -26,16 +28,19 @@ def kernels(directory: str, nodes: int, seconds: float) -> Kernels:
     data, one thread."""
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_profiling = True
-    options.log_severity_level = 3
+    def options() -> Any:
+        made = ort.SessionOptions()
+        made.intra_op_num_threads = made.inter_op_num_threads = 1
+        made.enable_profiling = True
+        made.log_severity_level = 3
+        made.profile_file_prefix = os.path.join(folder, "profile")
+        return made
+
     with open(os.path.join(directory, INPUTS), encoding="utf-8") as file:
         inputs = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
-        options.profile_file_prefix = os.path.join(folder, "profile")
         model = os.path.join(directory, MODEL)
-        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = opened(model, options)
         rng = np.random.default_rng(0)
         values = {name: random_value(rng, dtype, tuple(shape)) for name, dtype, shape in inputs}
         for _ in range(WARM_UP):

@@ -206,7 +206,8 @@ def test_the_watchdog_ends_both_programs_where_they_are_suspended(
     children = [start(program, "--watchdog", "2", **words) for program in programs]
     reason = "the program was suspended and did not return for 2 s (see --watchdog)"
     for status, said, numbers in map(ended, children):
-        assert (status, said) == (1, [f"flowc: {reason}"]) and len(numbers) in (5, 6)
+        # the thread that stops its process goes on until the kernel reaches it
+        assert (status, said) == (1, [f"flowc: {reason}"]) and len(numbers) >= 5
 
 
 def test_a_signal_lets_both_programs_go_on(programs: tuple[list[str], list[str]]) -> None:

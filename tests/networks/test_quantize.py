@@ -21,6 +21,7 @@ from flowc.networks.onnx.split import NoSuchLayer, split
 from flowc.networks.quantization.calibration import calibration
 from flowc.networks.quantization.quantize import QuantizationLoss, loss, quantize
 from flowc.profiling.layers import layer_times
+from flowc.runtime.session import opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -45,10 +46,14 @@ def made(
 
 def kernels(path: Path) -> list[str]:
     """Operators that ONNX Runtime makes of a model."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.optimized_model_filepath = str(path.with_suffix(".optimized"))
-    ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def options() -> ort.SessionOptions:
+        made = ort.SessionOptions()
+        made.log_severity_level = 3
+        made.optimized_model_filepath = str(path.with_suffix(".optimized"))
+        return made
+
+    opened(str(path), options)
     return [n.op_type for n in onnx.load(path.with_suffix(".optimized")).graph.node]
 
 
@@ -320,9 +325,7 @@ def test_a_sum_goes_beyond_what_was_seen(tmp_path: Path) -> None:
         tmp_path / "n.onnx", model([N("MatMul", ["x", "m"], ["y"])], {"x": [1, 6]}, CONSTANTS, "y")
     )
     x = np.float32([[1, -1, 1, 1, -1, 1]])
-    (found,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(
-        None, {"x": x}
-    )
+    (found,) = opened(str(path), ort.SessionOptions).run(None, {"x": x})
     assert np.abs(found - x @ CONSTANTS["m"]).max() < 0.02
 
 

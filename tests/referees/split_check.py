@@ -10,6 +10,7 @@ import numpy as np
 from flowc.networks.onnx.interface import read_network
 from flowc.networks.onnx.split import Stage
 from flowc.profiling.there.kernels import random_value
+from flowc.runtime.session import opened
 
 
 def check_split(
@@ -45,11 +46,14 @@ def check_split(
 def _session(model: str | bytes) -> Any:
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    def options() -> ort.SessionOptions:
+        made = ort.SessionOptions()
+        made.intra_op_num_threads = made.inter_op_num_threads = 1
+        made.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        made.log_severity_level = 3
+        return made
+
+    return opened(model, options)
 
 
 def _difference(wanted: Any, found: Any) -> float:

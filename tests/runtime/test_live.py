@@ -240,7 +240,7 @@ def test_a_source_that_pauses_is_named_where_data_are_late(
     ends = ("--seconds", "0.5") if pause == 600 else ("--frames", "9")
     document = report_of(out, *ends, *words)
     wait = document["tasks"]["A.l"]["wait"]
-    assert wait["period_us"] == 20_000 and 1e3 * wait["max_us"] > 0.19e9
+    assert wait["period_us"] == 20_000 and 1e3 * wait["max_us"] > 0.15e9
     assert "wait" not in document["tasks"]["B.k"]
     read = read_run((tmp_path / "r.json").read_bytes()).tasks["A.l"]
     assert (read.wait_us, read.period_us) == (wait["max_us"], 20_000)

@@ -55,9 +55,11 @@ def save(path: Path, *args: object, **more: object) -> Path:
     return path
 
 
-def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -> onnx.ModelProto:
+def random_model(
+    plan: Sequence[tuple[int, int, int]], outputs: Sequence[int], in_common: bool = True
+) -> onnx.ModelProto:
     """Layers (kind, operand, other operand) over tensors of 8 x 8; operands count back from the
-    newest tensor."""
+    newest tensor. Convolutions of one shape have their weights in common, or each its own."""
     rng = np.random.default_rng(len(plan))
     channels = {"x": 4, "x2": 2}
     names = list(channels)
@@ -69,9 +71,9 @@ def random_model(plan: Sequence[tuple[int, int, int]], outputs: Sequence[int]) -
         channels[out] = c
         if kind == 0 or (kind == 2 and channels[b] != c):
             width = 1 + second % 4
-            shared = f"w{c}_{width}"  # of all convolutions of that shape
-            constants.setdefault(shared, rng.normal(0, 0.3, (width, c, 3, 3)).astype(np.float32))
-            nodes.append(N("Conv", [a, shared], [out], pads=[1, 1, 1, 1]))
+            w = f"w{c}_{width}" if in_common else f"w{i}"
+            constants.setdefault(w, rng.normal(0, 0.3, (width, c, 3, 3)).astype(np.float32))
+            nodes.append(N("Conv", [a, w], [out], pads=[1, 1, 1, 1]))
             channels[out] = width
         elif kind == 1:
             nodes.append(N("Relu", [a], [out]))
