@@ -96,6 +96,9 @@ class Code(abc.ABC):
     def meet(self, task: Any, run: Any) -> None:  # noqa: B027 - most code need not know
         """Before `open`, and before tasks know their readers: the task whose code this is."""
 
+    def wired(self, task: Any, program: Any) -> None:  # noqa: B027
+        """Before `open`: tasks know their channels now."""
+
     def requests(self, outputs: Sequence[Port]) -> int:
         """How many requests it takes in a batch at most; 0: it takes none."""
         return 0

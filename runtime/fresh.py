@@ -7,17 +7,49 @@ drops, and `latest` in an app without a period). `codegen/frames.py` has the sam
 
 from __future__ import annotations
 
+import abc
 import math
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set
 
 from .channel import LocalChannel, WaitingPlace
-from .link import Latest, Sampler
-from .mailbox import LOOK
+from .code import Code
+from .mailbox import LOOK, NewestTokens
 
 if TYPE_CHECKING:
     from .channel import Channel, Waiter
     from .graph import App, Fire, Task
     from .program import Program
+
+
+class Chooser(Code):
+    """A source that chooses its token when it fires."""
+
+    def chooses_in(self, app: App) -> bool:
+        """Does it choose in that app, too?"""
+        return True
+
+    def wired(self, task: Any, program: Any) -> None:
+        # a recording says what a source finds
+        if self.chooses_in(task.app) and not program.run.replayed:
+            _add_gate(program, task)
+
+
+class Sampler(Chooser):
+    """A source whose tokens wait in a mailbox until it fires; `taken` counts its firings."""
+
+    taken = 0
+
+    @property
+    @abc.abstractmethod
+    def mailbox(self) -> NewestTokens:
+        """Where its tokens wait."""
+
+    @abc.abstractmethod
+    def holds(self, count: int) -> bool:
+        """Are so many tokens there, as many as are kept, or all that will come?"""
+
+    def begin(self) -> None:
+        """Let what it reads go on by itself, if it does not yet."""
 
 
 class Gate(WaitingPlace):
@@ -46,7 +78,7 @@ class Gate(WaitingPlace):
     def enter(self, firing: int, waiter: Waiter) -> None:
         """Wait until that firing may begin."""
         if self._code.shut is not None:
-            return  # it is opened again first, whoever waits
+            return  # the task is opened again first, whatever its readers want
         if isinstance(self._code, Sampler):
             self._code.begin()
         iteration = firing // self._per_iteration
@@ -80,39 +112,24 @@ def _sampler(task: Task) -> Sampler:
     return task.code
 
 
-def find_gates(program: Program) -> None:
-    """Give sources that drop their gates, unless a recording says what they find."""
-    if program.run.replayed:
-        return
-    for app in program.apps:
-        sources = [task for task in app.tasks if _samples(task)]
-        if sources:
-            _add_gates(program, app, sources)
-
-
-def _samples(task: Task) -> bool:
-    """Does a source choose its token when it fires?"""
-    if isinstance(task.code, Latest):
-        return task.app.period is None
-    return isinstance(task.code, Sampler)
-
-
-def _add_gates(program: Program, app: App, sources: Sequence[Task]) -> None:
+def _add_gate(program: Program, task: Task) -> None:
+    """Give a source that chooses its gate, where another worker or source may let it wait."""
+    app = task.app
+    sources = [t for t in app.tasks if isinstance(t.code, Chooser) and t.code.chooses_in(app)]
     workers = [p.order for p in program.processors if any(e.task.app is app for e in p.order)]
     parts = _parts(program, app)
-    whole = len(set(parts.values())) == 1 and program.run.transport is None
-    under_way = _under_way(app, sources, workers) if whole else None
-    for task in sources:
-        beside = [
-            other
-            for other in sources
-            if other is not task
-            and parts[other.number] == parts[task.number]
-            and not isinstance(other.code, Latest)
-        ]
-        if len(workers) > 1 or beside:
-            task.gate = Gate(task, under_way, beside)
-            program.run.wakers.append(task.gate.wake)
+    beside = [
+        other
+        for other in sources
+        if other is not task
+        and parts[other.number] == parts[task.number]
+        and isinstance(other.code, Sampler)
+    ]
+    if len(workers) > 1 or beside:
+        whole = len(set(parts.values())) == 1 and program.run.transport is None
+        under_way = _under_way(app, sources, workers) if whole else None
+        task.gate = Gate(task, under_way, beside)
+        program.run.wakers.append(task.gate.wake)
 
 
 def _parts(program: Program, app: App) -> Dict[int, int]:

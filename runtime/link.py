@@ -5,7 +5,6 @@ Nothing else in a program is ever dropped. What is dropped here is counted.
 
 from __future__ import annotations
 
-import abc
 import threading
 from typing import (
     TYPE_CHECKING,
@@ -22,6 +21,7 @@ from typing import (
 import numpy as np
 
 from .code import Code
+from .fresh import Chooser, Sampler
 from .graph import FOREVER, LONGEST_AGO, App, Task
 from .mailbox import Marks, NewestTokens
 from .tokens import Port
@@ -182,7 +182,7 @@ class Reader(_End):
         return marks[place] if place < len(marks) else None
 
 
-class Latest(Reader):
+class Latest(Reader, Chooser):
     """A source that looks at the newest token of a link, again and again; before the first one it
     hands on zeros, or an empty list.
 
@@ -193,6 +193,9 @@ class Latest(Reader):
     def meet(self, task: Any, run: Any) -> None:
         super().meet(task, run)
         self.link.looked_at = True
+
+    def chooses_in(self, app: App) -> bool:
+        return app.period is None
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         port = outputs[0]
@@ -214,24 +217,6 @@ class Latest(Reader):
 
     def _over(self) -> bool:
         return all(link.ended() for link in self._links)
-
-
-class Sampler(Code):
-    """A source whose tokens wait in a mailbox until it fires; `taken` counts its firings."""
-
-    taken = 0
-
-    @property
-    @abc.abstractmethod
-    def mailbox(self) -> NewestTokens:
-        """Where its tokens wait."""
-
-    @abc.abstractmethod
-    def holds(self, count: int) -> bool:
-        """Are so many tokens there, as many as are kept, or all that will come?"""
-
-    def begin(self) -> None:
-        """Let what it reads go on by itself, if it does not yet."""
 
 
 class Take(Reader, Sampler):

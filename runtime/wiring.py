@@ -12,7 +12,6 @@ import numpy as np
 
 from .channel import Channel, LocalChannel, SharedChannel, Turnstile
 from .columns import find_columns
-from .fresh import find_gates
 from .graph import Task
 from .tokens import Port, initial_tokens
 from .window import Window
@@ -40,7 +39,8 @@ def wired(program: Program) -> None:
         for remote_end in transport.remote_ends:
             _add(program, _remote_channel(transport, remote_end), remote_end.task)
     find_columns(program)
-    find_gates(program)
+    for task in program.tasks:
+        task.code.wired(task, program)
 
 
 def _add(program: Program, channel: Channel, task: Task) -> None:
