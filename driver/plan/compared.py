@@ -103,7 +103,7 @@ def engine_faults(valid: Valid) -> list[Diagnostic]:
 
 def _lossy(valid: Valid) -> Iterator[Diagnostic]:
     """Errors for the networks that are in 8 bits further from 32 bits than their texts allow, and
-    warnings for those of which nobody can tell."""
+    warnings for those whose outputs cannot be compared."""
     networks = {t.network.definition: t for t in valid.tasks.values() if t.network is not None}
     for definition, losses in valid.losses.items():
         task = networks.get(definition)

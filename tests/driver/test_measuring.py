@@ -320,7 +320,7 @@ def test_a_test_passes_in_which_no_token_reaches_the_end(write: Write, tmp_path:
 
 
 def test_what_nothing_reaches_stops_no_program(write: Write, tmp_path: Path) -> None:
-    """A detector that finds nothing, and a bell that nobody rings while the app is measured."""
+    """A detector that finds nothing, and a bell that does not ring while the app is measured."""
     text = """
         task Tick { out n: int64   python "t.py:Tick" }
         task Find { in n: int64   out m: int64 rate up to 1   python "t.py:find" }

@@ -36,7 +36,7 @@ public:
     bool wait(Worker &w, int64_t k, bool first)
     {
         if (task.code.shut)
-            return true;  // it is opened again first, whoever waits
+            return true;  // the task is opened again first, whatever its readers want
         if (own)
             own->begin(task);
         const auto wanted = [&] { return is_wanted(k); };

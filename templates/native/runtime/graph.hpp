@@ -156,7 +156,7 @@ struct App {
     std::vector<Task *> tasks;
     std::vector<Path *> paths;
     const int enders;  // tasks that end a frame
-    std::vector<Looks *> gates;  // who waits for the ends of frames
+    std::vector<Looks *> gates;  // they wait for the ends of frames
 
     // Workers begin no firing of an iteration from this one on.
     std::atomic<int64_t> until{FOREVER};
