@@ -155,6 +155,8 @@ def test_its_report_is_that_of_the_program_in_python(links: Path, tmp_path: Path
     command = [sys.executable, links / "main.py", "--report", tmp_path / "p.json", "--quiet"]
     subprocess.run(command, check=True, timeout=HANGS, capture_output=True)
     expected = json.loads((tmp_path / "p.json").read_text())
+    for each in (document, expected):  # whether one stream ends first depends on the moment
+        each.pop("after_end", None)
     assert list(document) == list(expected)
     assert document["dropped"].keys() == expected["dropped"].keys()
     assert document["shares"].keys() == expected["shares"].keys()
