@@ -54,9 +54,9 @@ def samples(app: DeployedApp, task: DeployedTask) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Lets a source that drops tokens fire once a reader waits for its token, fewer than
-    `under_way` iterations are under way (None: any number), and the sources `beside` it have
-    tokens, too."""
+    """Lets a source that drops tokens fire once a task waits for tokens of the iteration, from it
+    or from one of the sources `beside` it, fewer than `under_way` iterations are under way (None:
+    any number), and the sources beside it have a token, too."""
 
     task: DeployedTask
     under_way: int | None
@@ -78,7 +78,7 @@ def gates(app: DeployedApp, workers: Sequence[DeployedWorker]) -> Iterator[Gate]
         beside = tuple(
             other
             for other in sources
-            if other is not task and parts[other.name] == parts[task.name] and not is_latest(other)
+            if other is not task and parts[other.name] == parts[task.name]
         )
         if len(orders) > 1 or beside:
             yield Gate(task, under_way, beside)

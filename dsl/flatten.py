@@ -619,6 +619,15 @@ class Flattener:
             help_text = "say it of the source that its data comes from"
             self._context.fault("F217", "these are several tasks", item.every.span, help=help_text)
             return template
+        uneven = [port.name for port in first.outputs if len(set(port.rates)) > 1]
+        if item.lossy is not None and uneven:
+            message = (
+                f"firings of `{item.of.text}` write different numbers of tokens at"
+                f" {listed(uneven)}: after a loss they would not fit"
+            )
+            help_text = "give the port one rate, or leave `drop oldest` out"
+            self._context.fault("F217", message, item.lossy.span, help=help_text)
+            return template
         every, keep = None, None
         if item.every is not None:
             every = self._time("time between two firings", item.every, scope)

@@ -184,7 +184,7 @@ CODES: dict[str, tuple[str, str]] = {
     "F405": ("there is no such tensor", "Ports name the tensors of the ONNX file with `from`."),
     "F217": (
         "a clause does not apply to that task",
-        "Only a source can be `live` or drop unread frames; only a single task has `every`. `on error` takes `stop`, `skip` and `restart`; a frame can be skipped only if no cycle passes its loss on.",
+        "Only a source can be `live` or drop unread frames, which it writes at one rate; only a single task has `every`. `on error` takes `stop`, `skip` and `restart`; a frame can be skipped only if no cycle passes its loss on.",
     ),
     "F218": (
         "the periods of sources do not agree",

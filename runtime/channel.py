@@ -113,20 +113,14 @@ class Channel(WaitingPlace):
         self._put = self._claimed = self.delay
         self._taken = self._released = 0
         self._waiters = 0
-        #: Lets a source fire that reads its token only when its reader waits for it; up to which
-        #: token the reader has waited.
-        self.gate: Optional[WaitingPlace] = None
-        self._asked = 0
+        #: They let sources fire when a reader waits for tokens; up to which one it has waited.
+        self.gates: List[WaitingPlace] = []
+        self.asked = 0
 
     @property
     def filled(self) -> int:
         """Tokens that can be read."""
         return self._put - self._taken
-
-    @property
-    def wanted(self) -> bool:
-        """Does the reader wait for a token that is not there?"""
-        return self._asked > self._put
 
     @property
     def free(self) -> int:
@@ -154,7 +148,7 @@ class Channel(WaitingPlace):
         """Nothing lies on it any more, but room for the tokens of its delay is taken."""
         self._segments.clear()
         self._put = self._claimed = self.delay
-        self._taken = self._released = self._asked = 0
+        self._taken = self._released = self.asked = 0
 
     def restore(self, left: Tuple[List[Any], Optional[List[Any]]]) -> None:
         """Put on it, after `clear`, what lay on a channel like it."""
@@ -187,10 +181,11 @@ class Channel(WaitingPlace):
             self._until(lambda: self.filled >= count, waiter, "data")
 
     def _ask(self, count: int) -> None:
-        """Tell the gate of the source, if it has one, that the reader waits for so many tokens."""
-        if self.gate is not None:
-            self._asked = self._taken + count
-            self.gate.wake()
+        """Tell the gates of sources that the reader waits for so many tokens."""
+        if self.gates:
+            self.asked = self._taken + count
+            for gate in self.gates:
+                gate.wake()
 
     def release(self, count: int) -> None:
         """The firing that read `count` tokens is over."""

@@ -1,5 +1,8 @@
-"""When a source that drops tokens fires: when its token is wanted, so that the token is the newest
-one at that moment, and does not become old while it waits for its reader.
+"""When a source that drops tokens fires: when a task waits for tokens of the iteration, so that the
+token is the newest one at that moment, and does not become old while it waits for its reader.
+
+Sources whose tokens come together in a task fire for the same demand, the first one: a source that
+waited until its own reader has all else would begin late, and its time would add to the others'.
 
 In: a wired program. Out: a `Gate` for each source that drops (`drop oldest`, a live source that
 drops, and `latest` in an app without a period). `codegen/frames.py` has the same for C++.
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Sequence, Set, Tuple
 
 from .channel import LocalChannel, WaitingPlace
 from .code import Code
@@ -53,23 +56,24 @@ class Sampler(Chooser):
 
 
 class Gate(WaitingPlace):
-    """Lets a source fire once a reader waits for its token, fewer than `under_way` iterations of
-    its app are under way (None: any number), and the sources `beside` it have tokens, too."""
+    """Lets a source fire once a task waits for tokens of that iteration, from it or from one of the
+    sources `beside` it, fewer than `under_way` iterations of its app are under way (None: any
+    number), and the sources beside it have a token, too."""
 
     def __init__(self, task: Task, under_way: Optional[int], beside: Sequence[Task]) -> None:
         WaitingPlace.__init__(self)
         self._app, self._under_way = task.app, under_way
         self._code = task.code
         self._per_iteration = task.per_iteration
-        self._readers: List[Channel] = [c for channels in task.readers for c in channels]
-        #: Tasks in the worker of the source fire after it, and never wait for it.
-        self._asked = any(isinstance(channel, LocalChannel) for channel in self._readers)
-        self._asked |= not self._readers
-        self._beside = [(other.per_iteration, _sampler(other)) for other in beside]
+        #: Where tasks wait for tokens, and how many of them an iteration has.
+        self._places = [place for source in (task, *beside) for place in _places(source)]
+        self._asked = not all(_waits(channel) for channel, _ in self._places) or not self._places
+        samplers = (t for t in beside if isinstance(t.code, Sampler))
+        self._beside = [(other.per_iteration, _sampler(other)) for other in samplers]
         self.destination = task.name
-        self.source = ", ".join(channel.destination for channel in self._readers)
-        for channel in self._readers:
-            channel.gate = self
+        self.source = ", ".join(dict.fromkeys(c.destination for c, _ in self._places))
+        for channel, _ in self._places:
+            channel.gates.append(self)
         if under_way is not None:
             task.app.gates.append(self)
         for _, other in self._beside:
@@ -96,15 +100,28 @@ class Gate(WaitingPlace):
     def _is_wanted(self, iteration: int) -> bool:
         if self._under_way is not None and iteration - self._app.done >= self._under_way:
             return False
-        return self._asked or any(channel.wanted for channel in self._readers)
+        return self._asked or any(c.asked > iteration * tokens for c, tokens in self._places)
 
     def _has_company(self, iteration: int) -> bool:
-        """Has every source beside it the tokens of that iteration, or read them before?"""
+        """Has every source beside it the first token of that iteration, or read it before?"""
         for per_iteration, other in self._beside:
-            missing = (iteration + 1) * per_iteration - other.taken
+            missing = iteration * per_iteration + 1 - other.taken
             if missing > 0 and not other.holds(missing):
                 return False
         return True
+
+
+def _places(source: Task) -> Iterator[Tuple[Channel, int]]:
+    """Where the tokens of a source go, and how many it writes there in an iteration."""
+    for port, channels in zip(source.outputs, source.readers):
+        for channel in channels:
+            yield channel, source.per_iteration * port.rates[0]
+
+
+def _waits(channel: Channel) -> bool:
+    """Does the reader of a source's tokens wait for those of its iteration? Tasks in the worker of
+    the source fire after it, and behind initial tokens they take those of an earlier one."""
+    return not isinstance(channel, LocalChannel) and not channel.delay
 
 
 def _sampler(task: Task) -> Sampler:
@@ -121,9 +138,7 @@ def _add_gate(program: Program, task: Task) -> None:
     beside = [
         other
         for other in sources
-        if other is not task
-        and parts[other.number] == parts[task.number]
-        and isinstance(other.code, Sampler)
+        if other is not task and parts[other.number] == parts[task.number]
     ]
     if len(workers) > 1 or beside:
         whole = len(set(parts.values())) == 1 and program.run.transport is None

@@ -310,18 +310,34 @@ class MainText:
             gate = self._scope.gates.get(task.name)
             if gate is None:
                 continue
-            places = [
-                place for written in self._layout.writes[task.name] for place in written.places
-            ]
-            inside = any(isinstance(place, Array) for place in places)
-            rings = [] if inside else [f"&{self._scope.members[id(place)]}" for place in places]
-            readers = [c.destination for c in app.channels if c.source == task.name]
+            sources = (task, *gate.beside)
+            places = [place for source in sources for place in self._asking(source, task)]
+            joined = "" if None in places else ", ".join(f"{{{place}}}" for place in places)
+            readers = dict.fromkeys(
+                c.destination for t in sources for c in app.channels if c.source == t.name
+            )
             names = f"{{{c_text.text(', '.join(readers))}, {c_text.text(task.name)}}}"
             own = "nullptr" if is_latest(task) else "&code"
-            beside = [f"{{{self._scope.tasks[t.name]}::code, {t.firings}}}" for t in gate.beside]
+            beside = [
+                f"{{{self._scope.tasks[t.name]}::code, {t.firings}}}"
+                for t in gate.beside
+                if not is_latest(t)
+            ]
             given = [own, str(gate.under_way or 0), names]
-            given += [f"{{{', '.join(rings)}}}", f"{{{', '.join(beside)}}}"]
+            given += [f"{{{joined}}}", f"{{{', '.join(beside)}}}"]
             yield {"id": self._scope.tasks[task.name], "arguments": f"task, {', '.join(given)}"}
+
+    def _asking(self, source: DeployedTask, gated: DeployedTask) -> Iterator[str | None]:
+        """Where tasks wait for what a source writes, and its tokens in an iteration. None: a task
+        in its worker fires after it, or takes tokens of an earlier iteration first."""
+        for written in self._layout.writes[source.name]:
+            for place in written.places:
+                if isinstance(place, Array) or place.channel.delay:
+                    yield None
+                    continue
+                member = self._scope.members[id(place)]
+                struct = "" if source is gated else f"{self._scope.tasks[source.name]}::"
+                yield f"&{struct}{member}, {source.firings * written.tokens.port.rates[0]}"
 
     def outputs(self) -> Iterator[str]:
         """What can be recorded: no tokens that a task only passes on, or that may lie on a GPU."""

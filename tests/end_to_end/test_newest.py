@@ -35,6 +35,11 @@ app Chain {
     camera: Camera(who = 0) drop oldest 1   one: Pass   two: Pass   show: Show(who = 0, lets = 0)
     camera -> one -> two -> show
 }
+// its reader begins with an initial token, and never waits for the first one of the source
+app Behind {
+    camera: Camera(who = 4) drop oldest 1   show: Show(who = 4, lets = 4)
+    camera -> delay 1 -> show
+}
 app Far { source: Source(who = 1) }
 app Near { show: Show(who = 1, lets = 1)   Far.source -> drop oldest 1 -> show }
 // two writers, of which one is slower than the other
@@ -47,6 +52,7 @@ app Join {
 platform board { cpu core[4] }
 mapping on board {
     Chain.one -> core[0]   Chain.two -> core[0]   Chain.show -> core[0]
+    Behind.camera -> core[0]   Behind.show -> core[1]
     Far.source -> core[0]   Near.show -> core[1]
     Often.source -> core[2]   Seldom.rare -> core[3]   Join.both -> core[1]
 }
@@ -59,8 +65,8 @@ CODE = """
 
 enum { EACH = 5, LAST = 31, TIMES = 6 };
 // Of each writer: the tokens that it may make, the calls that have begun, and whether it is to end.
-static atomic_long may[4] = {1, 1, 0, 1}, calls[4], over[4];
-static long made[4];
+static atomic_long may[5] = {1, 1, 0, 1, 1}, calls[5], over[5];
+static long made[5];
 
 static int make(long who, long last, int32_t *x)
 {
@@ -137,5 +143,7 @@ def test_a_reader_gets_what_is_newest_when_it_can_fire(both_programs: Path, prog
     for who in (0, 1):
         shown = [int(n) for n in re.findall(rf"show {who} (\d+)", done.stdout)]
         assert shown == [1, 6, 11, 16, 21, 26, 31]
+    behind = [int(n) for n in re.findall(r"show 4 (\d+)", done.stdout)]
+    assert behind[:1] == [0] and behind == sorted(set(behind)) and behind[-1] > 20
     joined = re.findall(r"both (\d+) (\d+)", done.stdout)
     assert joined == [(str(5 * n), str(n)) for n in range(1, 7)]

@@ -8,7 +8,8 @@ release is written down here, from docs/program.md, docs/language.md and docs/de
 
 - A live source fires when its next datum is there. What comes meanwhile waits for it.
 - A source that drops holds the newest N tokens, and takes the oldest of these when it fires. It
-  fires when a task that reads it waits for it, and while fewer iterations of its app are under way
+  fires when a task waits for a token of that iteration, from it or from a source that drops and is
+  joined with it, each of which has its first one, and while fewer iterations of its app are under way
   than it has stages, or fit into its deadline.
 - `put` hands its token to another app at its end; `take` takes each token once, `latest` looks at
   the newest one, again and again, at the pace of its app.
@@ -145,10 +146,16 @@ class Program(Playing):
         self.sources = [t for t in self.tasks.values() if t.source]
         for name in self.data:  # no timer releases them
             self.tasks[name].source = False
-        self.readers: dict[str, set[str]] = {}
+        #: Tasks that read a source, and the initial tokens in front of what they read.
+        self.readers: dict[str, list[tuple[str, int]]] = {}
         for app in paced:
             for channel in app["channels"]:
-                self.readers.setdefault(channel["source"], set()).add(channel["destination"])
+                reader = channel["destination"], channel["delay"]
+                self.readers.setdefault(channel["source"], []).append(reader)
+        #: Sources that drop, with those that they are joined with, themselves included.
+        self.joined = {name: names for app in paced for name, names in self._joined(app)}
+        #: How often sources have fired.
+        self.fired = dict.fromkeys(self.data, 0)
         threads = [*paced_workers(deployment), *other_workers(deployment)]
         self.home = {}
         for number, (worker, thread) in enumerate(zip(self.workers, threads, strict=True)):
@@ -171,12 +178,16 @@ class Program(Playing):
             self.data[name] = _Data(task["keep"])
             self.data[name].came += choices.arrivals[name]
 
+    def _joined(self, app: Mapping[str, Any]) -> Iterable[tuple[str, list[str]]]:
+        """The sources of an app that drop, with those that arrows connect with them."""
+        part = _parts(app)
+        drops = [t for t in part if t in self.data and self.data[t].keep is not None]
+        for name in drops:
+            yield name, [other for other in drops if part[other] == part[name]]
+
     def _limit(self, app: Mapping[str, Any]) -> int | None:
         """How many iterations of an app may be under way where it drops tokens."""
-        part = {task["name"]: task["name"] for task in app["tasks"]}
-        for channel in app["channels"]:
-            one, other = part[channel["source"]], part[channel["destination"]]
-            part = {task: one if of == other else of for task, of in part.items()}
+        part = _parts(app)
         if len(set(part.values())) > 1 or app["deadline_ns"] is None:
             return None
         fresh = {t for t in part if t in self.data and self.data[t].keep is not None}
@@ -219,6 +230,10 @@ class Program(Playing):
         data = self.data[task.name]
         if data.keep is not None and not self._is_wanted(firing):
             return False
+        return self._has_come(data)
+
+    def _has_come(self, data: _Data) -> bool:
+        """Is there a datum? Else it is looked at again when the next one comes."""
         if data.oldest(self.now) is None:
             there = bisect_right(data.came, self.now)
             if there < len(data.came):
@@ -231,15 +246,25 @@ class Program(Playing):
         limit = self.under_way[app]
         if limit is not None and firing.iteration - self.done[app] >= limit:
             return False
-        readers = self.readers.get(name, set())
-        if not readers or any(self.home[reader] == self.home[name] for reader in readers):
+        if firing.number == 0 and not all(
+            self.fired[other] > firing.iteration * self.tasks[other].firings
+            or self._has_come(self.data[other])
+            for other in self.joined[name]
+        ):
+            return False
+        readers = [(s, r, d) for s in self.joined[name] for r, d in self.readers.get(s, ())]
+        if not readers or any(d or self.home[r] == self.home[s] for s, r, d in readers):
             return True
-        for reader in readers:
-            worker = self.workers[self.home[reader]]
-            waits = worker.parts is None and worker.done < len(worker.todo)
-            if waits and worker.todo[worker.done].task.name == reader:
-                return True
-        return False
+        return any(self._has_reached(reader, firing.iteration) for _, reader, _ in readers)
+
+    def _has_reached(self, reader: str, iteration: int) -> bool:
+        """Is a worker at the first firing of a task in an iteration, or behind it?"""
+        worker = self.workers[self.home[reader]]
+        left = worker.todo[worker.done :]
+        first = next((f for f in left if f.task.name == reader), None)
+        if first is None or (first.iteration, first.number) > (iteration, 0):
+            return True
+        return worker.parts is None and left[0] is first and first.iteration == iteration
 
     def _start(self, w: Worker) -> bool:
         started = super()._start(w)
@@ -259,6 +284,7 @@ class Program(Playing):
             taken = data.oldest(self.now)
             assert taken is not None
             data.next = taken + 1
+            self.fired[task.name] += 1
             self.came[task.name, number] = data.came[taken]
             if link is not None:
                 self.found[task.name, number] = link, data.written[taken]
@@ -469,3 +495,12 @@ def _other(worker: Mapping[str, Any]) -> Fields:
     if server:
         server = Fields(budget_ns=server["budget_ns"], period_ns=Fraction(server["period_ns"]))
     return Fields(processor=worker["processor"], longest=1, server=server or None)
+
+
+def _parts(app: Mapping[str, Any]) -> dict[str, str]:
+    """A name for each part of an app that arrows connect, by its tasks."""
+    part = {task["name"]: task["name"] for task in app["tasks"]}
+    for channel in app["channels"]:
+        one, other = part[channel["source"]], part[channel["destination"]]
+        part = {task: one if of == other else of for task, of in part.items()}
+    return part

@@ -161,7 +161,7 @@ class _Drawing:
         self.rng = rng
         self.has = {k for k in KINDS if k == kind or rng.random() < 0.12}
         if kind in ("timers", "priority", "pools"):
-            self.has = {kind, *(k for k in self.has if rng.random() < 0.3)}
+            self.has = {kind, *(k for k in KINDS if k in self.has and rng.random() < 0.3)}
         if self.has & {"share", "contention"}:
             self.has.discard("order")
         self.made = Drawn(kind)

@@ -42,12 +42,12 @@ template <typename T> struct Array {
 class Place
 {
 public:
-    // Lets a source that drops fire only when its token is wanted here.
-    Looks *gate = nullptr;
+    // They let sources that drop fire when a task waits for tokens here.
+    std::vector<Looks *> gates;
 
     virtual ~Place() = default;
-    // Does a reader wait for tokens that are not there?
-    virtual bool wanted() const { return false; }
+    // Has a reader waited for more than the first n tokens?
+    virtual bool asked_beyond(int64_t) const { return false; }
     virtual int64_t bytes() const = 0;  // of a token
     // The last tokens that were made.
     virtual void save(int64_t tokens, char *to, uint8_t *missing) const = 0;
@@ -120,10 +120,10 @@ public:
             return seen_written - at >= n || (seen_written = written.load()) - at >= n;
         };
         if (!ready()) {
-            if (gate) {
+            if (!gates.empty())
                 asked = at + n;
+            for (Looks *gate : gates)
                 gate->look();
-            }
             if (!w.wait(for_data, names, "data", app, k, ready))
                 return nullptr;
         }
@@ -149,7 +149,7 @@ public:
         taken.store(taken.load(relaxed) + n);
         for_space.ring();
     }
-    bool wanted() const override { return asked > written; }
+    bool asked_beyond(int64_t tokens) const override { return asked > tokens; }
     int64_t most_full() const { return most; }
     // All of its memory: `margin + slots` tokens.
     T *begin() const { return memory.get(); }
@@ -283,10 +283,10 @@ public:
         const int64_t end = own.next.load(relaxed) + n;
         const auto ready = [&] { return end <= least(writers, all_writers); };
         if (!ready()) {
-            if (gate) {
+            if (!gates.empty())
                 own.asked = end;
+            for (Looks *gate : gates)
                 gate->look();
-            }
             if (!w.wait(own.bell, names, "data", app, k, ready))
                 return nullptr;
         }
@@ -315,11 +315,10 @@ public:
     {
         memset(holes.get() + (token - memory.get()) / size, !there, n);
     }
-    bool wanted() const override
+    bool asked_beyond(int64_t tokens) const override
     {
-        const int64_t made = least(writers, all_writers);
         for (int64_t i = 0; i < all_readers; i++)
-            if (readers[i].asked > made)
+            if (readers[i].asked > tokens)
                 return true;
         return false;
     }

@@ -1,5 +1,5 @@
-// When a source that drops tokens fires: when its token is wanted, so that the token is the newest
-// one at that moment, and does not become old while it waits for its reader.
+// When a source that drops tokens fires: when a task waits for tokens of the iteration, so that the
+// token is the newest one at that moment, and does not become old while it waits for its reader.
 #pragma once
 #include "channel.hpp"
 #include "link.hpp"
@@ -7,8 +7,9 @@
 namespace flow
 {
 
-// Lets a source fire once a reader waits for its token, fewer than `under_way` iterations of its app
-// are under way (0: any number), and the sources `beside` it have tokens, too.
+// Lets a source fire once a task waits for tokens of that iteration at one of the `places`, where it
+// and the sources `beside` it write, fewer than `under_way` iterations of its app are under way
+// (0: any number), and the sources beside it have a token, too.
 class Gate : public Looks
 {
 public:
@@ -17,14 +18,19 @@ public:
         int64_t firings;  // in an iteration
     };
 
-    // `readers`: tasks in the worker of the source fire after it, and are no readers that wait.
-    Gate(Task &task, Sampler *own, int64_t under_way, Between names, std::vector<Place *> readers,
+    struct Written {
+        Place *place;
+        int64_t tokens;  // in an iteration
+    };
+
+    // No places: no task waits for tokens of the iteration.
+    Gate(Task &task, Sampler *own, int64_t under_way, Between names, std::vector<Written> places,
          std::vector<Beside> beside)
-        : task(task), own(own), under_way(under_way), names(names), readers(std::move(readers)),
+        : task(task), own(own), under_way(under_way), names(names), places(std::move(places)),
           beside(std::move(beside))
     {
-        for (Place *reader : this->readers)
-            reader->gate = this;
+        for (const Written &written : this->places)
+            written.place->gates.push_back(this);
         for (const Beside &other : this->beside)
             other.source.mailbox_of().gates.push_back(this);
         if (under_way)
@@ -55,7 +61,7 @@ private:
     Sampler *const own;
     const int64_t under_way;
     const Between names;
-    const std::vector<Place *> readers;
+    const std::vector<Written> places;
     const std::vector<Beside> beside;
     Bell bell;
 
@@ -63,16 +69,16 @@ private:
     {
         if (under_way && k - task.app.frames >= under_way)
             return false;
-        for (const Place *reader : readers)
-            if (reader->wanted())
+        for (const Written &written : places)
+            if (written.place->asked_beyond(k * written.tokens))
                 return true;
-        return readers.empty();
+        return places.empty();
     }
-    // Has every source beside it the tokens of that iteration, or read them before?
+    // Has every source beside it the first token of that iteration, or read it before?
     bool has_company(int64_t k) const
     {
         for (const Beside &other : beside) {
-            const int64_t missing = (k + 1) * other.firings - other.source.taken;
+            const int64_t missing = k * other.firings + 1 - other.source.taken;
             if (missing > 0 && !other.source.holds(missing))
                 return false;
         }
