@@ -58,18 +58,20 @@ class Choices:
 @dataclass(slots=True)
 class Largest:
     """The largest response of each app, and the largest time of each path (kind, source, task);
-    and when firings ended and started."""
+    when firings ended and started."""
 
     responses: dict[str, Time] = field(default_factory=dict)
     paths: dict[tuple[str, str, str], Time] = field(default_factory=dict)
     moments: list[Time] = field(default_factory=list)
+    #: Sources of which a datum was dropped.
+    dropped: frozenset[str] = frozenset()
 
 
 def largest(deployment: Mapping[str, Any], processors: Processors, choices: Choices) -> Largest:
     """The largest times of one execution. What has not ended by then counts as far as it is."""
     program = Program(deployment, processors, choices)
     program.play_until(choices.until)
-    found = Largest(program.responses(), program.latencies())
+    found = Largest(program.responses(), program.latencies(), dropped=frozenset(program.dropped))
     for began, ended in program.seen.firings.values():
         found.moments += (began[0], ended[0])
     return found
@@ -115,6 +117,7 @@ class Program(Playing):
         self.came: dict[tuple[str, int], Time] = {}
         self.found: dict[tuple[str, int], tuple[str, int]] = {}
         self.data: dict[str, _Data] = {}
+        self.dropped: set[str] = set()
         self.links: dict[str, str] = {}
         self.puts: dict[str, str] = {}
         self.put: dict[str, list[int]] = {}
@@ -283,6 +286,8 @@ class Program(Playing):
             data = self.data[task.name]
             taken = data.oldest(self.now)
             assert taken is not None
+            if taken > data.next:
+                self.dropped.add(task.name)
             data.next = taken + 1
             self.fired[task.name] += 1
             self.came[task.name, number] = data.came[taken]

@@ -8,9 +8,9 @@ at all), phases of its own (random, and data from outside that come just when fi
 begin or end), orders among equals and late wakeups of its own.
 
 Only executions count that keep the conditions of a verdict: data `apart` come no closer, at the
-`pace` they come in equal distances, `together` at one time, and in `phase` with the timers. Data of
-sources that no condition of an app names come as they like in some executions, several at once;
-then that app alone is held against its verdict.
+`pace` they come in equal distances, `together` at one time, in `phase` with the timers, and none is
+dropped that is `taken`. Data of sources that no condition of an app names come as they like in some
+executions, several at once; then that app alone is held against its verdict.
 
     python tests/referees/verbs.py --texts 500 --seed 1
     python tests/referees/verbs.py live drop taker --texts 100
@@ -236,6 +236,12 @@ class Executions:
                         found[name].append(condition)
         return found
 
+    def taken(self, app: str) -> set[str]:
+        """The sources of which a verdict of an app demands that none of their data is dropped."""
+        group = self.said["groups"][app]
+        conditions = [c for owner in (group, *group["paths"]) for c in owner["conditions"]]
+        return {name for c in conditions if c["condition"] == "taken" for name in c["of"]}
+
     def all(self, count: int) -> Iterator[tuple[str, Largest, str | None]]:
         """Executions: how each is made, what it shows, and the app that it is about (None: all)."""
         apps = list(self.said["groups"])
@@ -380,6 +386,8 @@ def held(drawn: Drawn, seed: int, *, executions: int, processes: bool = False) -
     for how, seen, wild in plays.all(executions):
         for what, time in _seen(seen, said):
             if wild is not None and what[0] != wild:
+                continue
+            if seen.dropped & plays.taken(what[0]):
                 continue
             if wild is None:
                 most[what] = max(most.get(what, 0), time)
