@@ -72,8 +72,6 @@ def _of_task(task: Task, gpu: bool) -> Iterator[Diagnostic]:
         yield from _of_border(task)
     elif task.link is None and not task.built_in and not (gpu and task.implementation_on("gpu")):
         yield from _of_code(task, name)
-    if task.keep is not None and any(len(port.rates) > 1 for port in task.outputs):
-        yield _later(f"{name} drops tokens of a list of rates", task.span)
 
 
 def _of_border(task: Task) -> Iterator[Diagnostic]:
