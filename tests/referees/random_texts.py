@@ -421,9 +421,10 @@ class _Drawing:
         paced = task.source and task.name == "k0" and "every" in self.has and not self.apps
         if paced and period % task.firings == 0:
             text += f" every {period // task.firings} us"
-        if live and "newest" in self.has and (rng.random() < 0.7 or not self.apps):
+        drops = live and not any("rate [" in port for port in task.ports)
+        if drops and "newest" in self.has and (rng.random() < 0.7 or not self.apps):
             text += " latest"
-        elif live and "drop" in self.has and (rng.random() < 0.7 or not self.apps):
+        elif drops and "drop" in self.has and (rng.random() < 0.7 or not self.apps):
             text += f" drop oldest {rng.choice((1, 2, 4))}"
         return text
 
