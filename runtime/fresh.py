@@ -2,7 +2,8 @@
 token is the newest one at that moment, and does not become old while it waits for its reader.
 
 Sources whose tokens come together in a task fire for the same demand, the first one: a source that
-waited until its own reader has all else would begin late, and its time would add to the others'.
+waited until its own reader has all else would begin late, and its time would add to the others'. In
+an app with a period they wait for no demand, only for iterations before: bounds count from data.
 
 In: a wired program. Out: a `Gate` for each source that drops (`drop oldest`, a live source that
 drops, and `latest` in an app without a period). `codegen/frames.py` has the same for C++.
@@ -67,7 +68,9 @@ class Gate(WaitingPlace):
         self._per_iteration = task.per_iteration
         #: Where tasks wait for tokens, and how many of them an iteration has.
         self._places = [place for source in (task, *beside) for place in _places(source)]
-        self._asked = not all(_waits(channel) for channel, _ in self._places) or not self._places
+        #: Nothing waits for that demand: with a period, an iteration begins when it may.
+        self._asked = task.app.period is not None or not self._places
+        self._asked |= not all(_waits(channel) for channel, _ in self._places)
         samplers = (t for t in beside if isinstance(t.code, Sampler))
         self._beside = [(other.per_iteration, _sampler(other)) for other in samplers]
         self.destination = task.name

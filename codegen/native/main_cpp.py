@@ -312,7 +312,8 @@ class MainText:
                 continue
             sources = (task, *gate.beside)
             places = [place for source in sources for place in self._asking(source, task)]
-            joined = "" if None in places else ", ".join(f"{{{place}}}" for place in places)
+            waited_for = app.period_ns is None and None not in places
+            joined = ", ".join(f"{{{place}}}" for place in places) if waited_for else ""
             readers = dict.fromkeys(
                 c.destination for t in sources for c in app.channels if c.source == t.name
             )

@@ -8,8 +8,8 @@ release is written down here, from docs/program.md, docs/language.md and docs/de
 
 - A live source fires when its next datum is there. What comes meanwhile waits for it.
 - A source that drops holds the newest N tokens, and takes the oldest of these when it fires. It
-  fires when a task waits for a token of that iteration, from it or from a source that drops and is
-  joined with it, each of which has its first one, and while fewer iterations of its app are under way
+  fires when those that drop and are joined with it have their first token of that iteration as well
+  (apps without a period are not played), and while fewer iterations of its app are under way
   than it has stages, or fit into its deadline.
 - `put` hands its token to another app at its end; `take` takes each token once, `latest` looks at
   the newest one, again and again, at the pace of its app.
@@ -149,23 +149,14 @@ class Program(Playing):
         self.sources = [t for t in self.tasks.values() if t.source]
         for name in self.data:  # no timer releases them
             self.tasks[name].source = False
-        #: Tasks that read a source, and the initial tokens in front of what they read.
-        self.readers: dict[str, list[tuple[str, int]]] = {}
-        for app in paced:
-            for channel in app["channels"]:
-                reader = channel["destination"], channel["delay"]
-                self.readers.setdefault(channel["source"], []).append(reader)
         #: Sources that drop, with those that they are joined with, themselves included.
         self.joined = {name: names for app in paced for name, names in self._joined(app)}
         #: How often sources have fired.
         self.fired = dict.fromkeys(self.data, 0)
         threads = [*paced_workers(deployment), *other_workers(deployment)]
-        self.home = {}
-        for number, (worker, thread) in enumerate(zip(self.workers, threads, strict=True)):
+        for worker, thread in zip(self.workers, threads, strict=True):
             if thread["fixed_priority"] is not None:
                 worker.rank = thread["fixed_priority"][1]
-            for entry in thread["order"]:
-                self.home[entry["task"]] = number
 
     def _add_source(self, task: Mapping[str, Any], choices: Choices) -> None:
         name, code = task["name"], task["code"]
@@ -249,25 +240,11 @@ class Program(Playing):
         limit = self.under_way[app]
         if limit is not None and firing.iteration - self.done[app] >= limit:
             return False
-        if firing.number == 0 and not all(
+        return firing.number > 0 or all(
             self.fired[other] > firing.iteration * self.tasks[other].firings
             or self._has_come(self.data[other])
             for other in self.joined[name]
-        ):
-            return False
-        readers = [(s, r, d) for s in self.joined[name] for r, d in self.readers.get(s, ())]
-        if not readers or any(d or self.home[r] == self.home[s] for s, r, d in readers):
-            return True
-        return any(self._has_reached(reader, firing.iteration) for _, reader, _ in readers)
-
-    def _has_reached(self, reader: str, iteration: int) -> bool:
-        """Is a worker at the first firing of a task in an iteration, or behind it?"""
-        worker = self.workers[self.home[reader]]
-        left = worker.todo[worker.done :]
-        first = next((f for f in left if f.task.name == reader), None)
-        if first is None or (first.iteration, first.number) > (iteration, 0):
-            return True
-        return worker.parts is None and left[0] is first and first.iteration == iteration
+        )
 
     def _start(self, w: Worker) -> bool:
         started = super()._start(w)

@@ -23,7 +23,7 @@ public:
         int64_t tokens;  // in an iteration
     };
 
-    // No places: no task waits for tokens of the iteration.
+    // Without places it waits for no demand, as in an app with a period (`runtime/fresh.py`).
     Gate(Task &task, Sampler *own, int64_t under_way, Between names, std::vector<Written> places,
          std::vector<Beside> beside)
         : task(task), own(own), under_way(under_way), names(names), places(std::move(places)),
