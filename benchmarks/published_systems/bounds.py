@@ -65,8 +65,8 @@ def equation_4_2() -> Table:
         HEAD,
         rows,
         filled_by=by_benchmark(
-            "the equations let frames come in any phase and simulations try all of them; in a text apps"
-            " begin together, and `flowc map` bounds only these phases"
+            "kernels alone, whose frames come in any phase. The bound is by the function that `flowc map`"
+            " takes for apps with `live` sources; no verb simulates random phases"
         ),
     )
 

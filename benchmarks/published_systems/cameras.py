@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import boards
 import clocks
-from flowc.search.deadline.problem import JointProblem
+from flowc.search.deadline.problem import DeadlineNetwork, DeadlineTask, JointProblem
 from published_systems import texts
 
 from kim_examples import TABLE_4_7
@@ -70,11 +70,12 @@ def _powers(kind: str) -> str:
 
 def _text(problem: JointProblem) -> str:
     """Tasks without code, each of a type of its own."""
+    items: list[DeadlineTask | DeadlineNetwork] = [*problem.tasks, *problem.networks]
     tasks, apps = [], []
     for group in problem.groups:
         apps.append(f"app {group.name} {{\n    period 100 ms   priority {group.priority}")
         arrows = []
-        for item in (*problem.tasks, *problem.networks):
+        for item in items:
             if item.group == group.name:
                 name = item.name.partition(".")[2]
                 into = [c.source for c in group.channels if c.destination == item.name]

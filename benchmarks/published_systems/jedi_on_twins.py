@@ -197,7 +197,14 @@ def _results(text: str, folder: Path, stem: str) -> tuple[np.ndarray, Path]:
     # In 8 bits deep networks of random weights lose more than any text may allow.
     with mock.patch("flowc.driver.plan.compared._lossy", return_value=()):
         built = flowc.build(flow, folder / stem, platform="xavier", measure=False).directory
-    command = [sys.executable, built / "main.py", "--twin", "--frames", str(FRAMES), "--quiet"]
+    command: list[str | Path] = [
+        sys.executable,
+        built / "main.py",
+        "--twin",
+        "--frames",
+        str(FRAMES),
+        "--quiet",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
     if done.returncode:
         raise SystemExit(f"{stem}: {done.stderr}")

@@ -78,7 +78,8 @@ def _supergraph() -> Table:
         "adaptive attributes | paper | Algorithm 5 | safe | layers shared | edges shared",
         rows,
         filled_by=by_benchmark(
-            "no verb makes a supergraph or switches by SBRS: programs change between two frames"
+            "the scenarios of Fig. 5.3 are layers with attributes and no ONNX files; of a network with"
+            " variants `flowc analyze APP.flow` prints what SBRS makes, as printed and made safe"
         ),
     )
 
