@@ -187,11 +187,9 @@ class WindowSolver(FixedPoint[WindowEnd]):
 
     def waits_until(self, j: int) -> int:
         """Once solved: from when on the worker of a job surely waits for nothing outside until the
-        job has ended, from the start of its round."""
-        if not self._waits:
-            for number in range(len(self.net.clusters)):
-                if number not in self.reasons:
-                    self._note_waits(number)
+        job has ended, from the start of its round. Its cluster has bounds that are not given up."""
+        if j not in self._waits:
+            self._note_waits(self.net.lanes[self.net.jobs[j].worker].cluster)
         return self._waits[j]
 
     def _note_waits(self, number: int) -> None:

@@ -51,9 +51,9 @@ def mapped(file: Path) -> tuple[int, dict[str, Any]]:
     return ran.exit_code, json.loads(ran.stdout)
 
 
-def said(file: Path) -> str:
+def said(file: Path, *words: str) -> str:
     command = ["map", str(file), "--platform", "p", "--no-measure", "--evaluations", "20"]
-    return CliRunner().invoke(app, command).output
+    return CliRunner().invoke(app, [*command, *words]).output
 
 
 def pinned(tasks: dict[str, str], place: str) -> str:
@@ -130,6 +130,32 @@ def test_tokens_release_their_reader_when_they_come(write: Write) -> None:
     text += pinned({"High": "hk", "Take": "gk"}, "core[0]") + pinned({"Make": "sk"}, "core[1]")
     # A firing of the end in front of the reader may come on top for the token that is next.
     assert responses(write(text))["Take"] == 13_330_000
+
+
+#: A camera that drops, and its reader on another core.
+HELD = """
+task C { live   out x: int32   wcet 1 ms }
+task R { in x: int32   wcet 2 ms }
+app A { period 10 ms   c: C drop oldest 2   r: R   c -> r }
+platform p { cpu core[2] scheduler fixed_priority }
+mapping on p { A.c -> core[0]   A.r -> core[1] }
+"""
+
+
+def test_a_source_that_drops_waits_for_its_reader(write: Write) -> None:
+    """It takes no token while the reader works: on initial tokens, which it has at any time, or on
+    the token of the firing before. On one core they wait for each other anyway."""
+    assert responses(write(HELD)) == {"A": 3_000_000}
+    ahead = HELD.replace("c -> r", "c -> delay 2 -> r")
+    assert responses(write(ahead)) == {"A": None}
+    assert responses(write(ahead.replace("A.r -> core[1]", "A.r -> core[0]"))) != {"A": None}
+    often = HELD.replace("task R { in x: int32", "task R { in x: int32 rate [1, 1]")
+    assert responses(write(often)) == {"A": 8_000_000}
+    slow = often.replace("wcet 2 ms", "wcet 4500 us")
+    assert responses(write(slow)) == {"A": None}
+    assert "`A` has no bound: a source of `A` may wait for its readers" in said(
+        write(slow), "--explain"
+    )
 
 
 def test_conditions_of_one_name_are_one() -> None:

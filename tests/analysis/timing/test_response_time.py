@@ -13,7 +13,7 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.static_order import schedule
 from flowc.analysis.timing.busy_window import EventStream
 from flowc.analysis.timing.by_streams import StreamSolver
-from flowc.analysis.timing.response_time import bounds, worst_cases
+from flowc.analysis.timing.response_time import bounds, worst_cases, worst_cases_in_time
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import (
     Refused,
@@ -25,6 +25,7 @@ from flowc.analysis.timing.system import (
     TimedProcessor,
     TimedSystem,
     TimedTask,
+    TimedTrigger,
     TimedWorker,
     iteration_sequence,
     utilization,
@@ -511,6 +512,26 @@ FAULTY = [
 def test_faults_are_named(made: TimedGroup, words: str) -> None:
     with pytest.raises(Refused, match=words):
         response_times(system(made))
+
+
+def reading(name: str, writer: str, of: str) -> TimedGroup:
+    """A group with one task, which takes the tokens of a task of another."""
+    made = group(name, 10, task(name.lower(), "c", 1), offset=0)
+    return replace(made, trigger=TimedTrigger(writer, of))
+
+
+def test_groups_that_release_each_other_in_a_circle_are_refused() -> None:
+    circle = system(reading("A", "B", "b"), reading("B", "A", "a"), reading("C", "A", "a"))
+    alone = system(reading("A", "A", "a"))
+    unknown = system(group("A", 10, task("a", "c", 1)), reading("B", "A", "x"))
+    for made, words in (
+        (circle, "`A`, `B`, `C` wait for tokens of each other"),
+        (alone, "`A` wait"),
+        (unknown, "no task makes the tokens that release `B`"),
+    ):
+        for play in (worst_cases, worst_cases_in_time, bounds, seen):
+            with pytest.raises(Refused, match=words):
+                play(made)
 
 
 def test_all_faults_are_told_at_once() -> None:
