@@ -113,6 +113,9 @@ class Reading(Playing):
         self.came: dict[tuple[str, int], Time] = {}
         self.writes: dict[str, list[str]] = {}
         super().__init__(system, run)
+        ends = [run.iterations[group.name] * group.period for group in system.groups]
+        #: What has not ended by then waits for tokens that were lost.
+        self.until = 4 * max(ends)
         self.gated = {group.name for group in system.groups if group.gated}
         self.home: dict[str, Worker] = {}
         for worker, timed in zip(self.workers, system.workers, strict=False):
@@ -140,6 +143,11 @@ class Reading(Playing):
             return super().played()
         except Stuck:  # writers have ended, and tokens were lost
             return self.seen
+
+    def _advance(self, time: Time, speeds: Sequence[Time]) -> None:
+        super()._advance(time, speeds)
+        if self.now > self.until:
+            raise Stuck("tokens were lost")
 
     def _oldest(self, task: Task) -> int | None:
         """The number of the token that a firing takes now."""

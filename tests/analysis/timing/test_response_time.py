@@ -514,6 +514,28 @@ def test_faults_are_named(made: TimedGroup, words: str) -> None:
         response_times(system(made))
 
 
+def test_a_writer_takes_no_time_from_the_reader_of_its_token() -> None:
+    """Whoever is more urgent, each iteration of a reader follows that of its writer. A firing of
+    the writer behind the token still counts."""
+    for writing, taking in itertools.product((1, 2), repeat=2):
+        first = group("A", 10, task("a", "c", 4), priority=writing)
+        second = replace(reading("B", "A", "a"), priority=taking)
+        assert response_times(system(first, second)) == {"A": 4, "B": 1}
+        longer = group(
+            "A", 10, task("a", "c", 3), task("z", "c", 1), arrows="a z", priority=writing
+        )
+        expected = {"A": 4 + (taking >= writing), "B": 1 + (writing >= taking)}
+        assert response_times(system(longer, second)) == expected
+
+
+def test_a_writer_that_works_for_the_next_token_delays_its_reader() -> None:
+    """The token of an iteration that ends at 9 meets the next one, released at 10: 8 in all. The
+    bound also lets tokens follow each other closely, after 1."""
+    first = group("A", 10, task("s", "d", 4), task("a", "c", 5), arrows="s a", priority=2)
+    second = replace(reading("B", "A", "a"), tasks=(task("b", "c", 3),), priority=1)
+    assert response_times(system(first, second)) == {"A": 9, "B": 10}
+
+
 def reading(name: str, writer: str, of: str) -> TimedGroup:
     """A group with one task, which takes the tokens of a task of another."""
     made = group(name, 10, task(name.lower(), "c", 1), offset=0)
