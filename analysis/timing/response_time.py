@@ -107,10 +107,8 @@ def _with_releases(system: TimedSystem, patience: Fraction | None) -> _Solved:
 
 
 def _solved(system: TimedSystem, patience: Fraction | None) -> _Solved:
-    """The bounds of a system with known releases, whose workers are joined where they can be.
-
-    What overlapping iterations cost joined workers may be more than joining saves: then those of
-    the workers as they are count as well.
+    """The bounds of a system with known releases: the least of those of its workers, and of these
+    joined where they can be, which may cost more than it saves where iterations overlap.
     """
     overlaps: dict[str, int] = {}
     while True:
@@ -118,12 +116,15 @@ def _solved(system: TimedSystem, patience: Fraction | None) -> _Solved:
         solved = _solved_as_it_is(joint, patience)
         more = {name: solved.overlap(name) for name in names}
         more = {name: n for name, n in more.items() if n > overlaps.get(name, 0)}
-        if not more or (patience is not None and _late(joint, solved.worst)):
+        late = patience is not None and _late(joint, solved.worst)
+        if not more or late:
             break
         overlaps |= more
-    if any(overlaps.get(name) for name in names):
-        return _both(solved, _solved_as_it_is(system, patience))
-    return solved
+    if joint == system or (patience is not None and not late):
+        return solved
+    as_it_is = _solved_as_it_is(system, patience)
+    # Overlaps that are not counted yet are of no bound.
+    return as_it_is if more else _both(solved, as_it_is)
 
 
 def _both(one: _Solved, other: _Solved) -> _Solved:

@@ -158,6 +158,37 @@ def test_a_source_that_drops_waits_for_its_reader(write: Write) -> None:
     )
 
 
+#: Every second token of the camera waits until the next one is there.
+BY_TWOS = (
+    PLATFORM
+    + """
+task Src { out x: int32   wcet 1 ms }
+task Work { in x: int32   out y: int32   wcet 2 ms }
+task Two { in x: int32 rate 2   out y: int32   wcet 2 ms }
+task End { in y: int32   wcet 1 ms }
+app A { period 20 ms   s: Src   w: Work   s -> w }
+app B { period 40 ms   deadline 200 ms from A.s to e   reaction 300 ms from A.s to e
+  t: Two   e: End   A.w -> drop oldest 4 wcet 10 us -> t.x   t -> e }
+mapping on p { A.s -> core[0]   A.w -> core[0]   A.to_B -> core[0] }
+mapping on p { B.t -> core[1]   B.e -> core[1]   B.from_A_w -> core[1] }
+"""
+)
+
+
+def test_news_in_a_token_that_is_not_passed_on_wait_for_the_next_one(write: Write) -> None:
+    """From an event on: 20 ms to the release, 3.011 in A, 20 for the second token, 6.023 in B."""
+    paths = {p["kind"]: p for p in mapped(write(BY_TWOS))[1]["groups"]["B"]["paths"]}
+    assert paths["reaction"]["latency_ns"] == 49_034_000
+    assert paths["age"]["latency_ns"] == 9_034_000
+    for kind in ("age", "reaction"):
+        conditions = paths[kind]["conditions"]
+        assert [(c["condition"], c["of"]) for c in conditions] == [("taken", ["B.from_A_w"])]
+    each = BY_TWOS.replace("x: int32 rate 2", "x: int32").replace("period 40 ms", "period 20 ms")
+    paths = {p["kind"]: p for p in mapped(write(each))[1]["groups"]["B"]["paths"]}
+    assert paths["reaction"]["latency_ns"] == 26_023_000
+    assert paths["reaction"]["conditions"] == []
+
+
 def test_conditions_of_one_name_are_one() -> None:
     made = together(
         (
