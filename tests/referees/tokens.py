@@ -115,7 +115,7 @@ class Reading(Playing):
         super().__init__(system, run)
         ends = [run.iterations[group.name] * group.period for group in system.groups]
         #: What has not ended by then waits for tokens that were lost.
-        self.until = 4 * max(ends)
+        self.until = 2 * max(ends)
         self.gated = {group.name for group in system.groups if group.gated}
         self.home: dict[str, Worker] = {}
         for worker, timed in zip(self.workers, system.workers, strict=False):
