@@ -81,7 +81,7 @@ def _may_begin(apps: Sequence[Application], context: Context) -> None:
     """Report apps that take tokens of each other in a circle: the first of them never comes."""
     import networkx as nx
 
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     writers: dict[str, Task] = {}
     readers: list[tuple[Task, str]] = []
     for app in apps:
