@@ -10,7 +10,7 @@ from itertools import count
 from ..analysis.dataflow.chains import chain_ways
 from ..analysis.dataflow.repetition import repetition
 from ..model.application import Application, ChainDeadline, ChainKind, Channel, Link, Port, Task
-from ..model.diagnostic import Note, one_of
+from ..model.diagnostic import Note, listed, one_of
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
@@ -32,6 +32,7 @@ def joined(
     made = [app.grown for app in growing.values()]
     for app in made:
         _may_skip(app, context)
+    _may_begin(made, context)
     torn = {f.name for f in flatteners if f.torn}
     made = [app if app.name in torn else _paced(app, context) for app in made]
     for flattener in flatteners:
@@ -74,6 +75,37 @@ class _Growing:
                 self._numbers[stem] = number + 1
                 return name
         raise AssertionError("there is always one more number")
+
+
+def _may_begin(apps: Sequence[Application], context: Context) -> None:
+    """Report apps that take tokens of each other in a circle: the first of them never comes."""
+    import networkx as nx
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    writers: dict[str, Task] = {}
+    readers: list[tuple[Task, str]] = []
+    for app in apps:
+        tasks = {task.name: task for task in app.tasks}
+        for channel in app.channels:
+            reads = tasks[channel.destination].port(channel.destination_port).rates
+            if not channel.delay and reads[0]:
+                graph.add_edge(channel.source, channel.destination)
+        for task in app.tasks:
+            if task.link is not None and task.link.writes:
+                writers[task.link.name] = task
+            elif task.link is not None and not task.link.latest:
+                readers.append((task, app.name))
+    for task, _ in readers:
+        if task.link is not None and task.link.name in writers:
+            graph.add_edge(writers[task.link.name].name, task.name)
+    for circle in nx.strongly_connected_components(graph):
+        ends = [(task, app) for task, app in readers if task.name in circle]
+        if len(circle) > 1 and ends:
+            names = listed(dict.fromkeys(app for _, app in ends))
+            message = f"{names} wait for tokens of each other"
+            notes = [Note("and here", task.span) for task, _ in ends[1:]]
+            help_text = "read one of them with `latest`, which begins with zeros"
+            context.fault("F204", message, ends[0][0].span, notes=notes, help=help_text)
 
 
 def _may_skip(app: Application, context: Context) -> None:

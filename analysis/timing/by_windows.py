@@ -15,8 +15,8 @@ critical instant has to be sought (with offsets and precedence: Palencia and Gon
 1999).
 
 Which job the worker waited for last is not known: each f since which it may not have waited counts.
-Of the same group, a rival that has to end before f starts, or cannot start before j has ended,
-takes nothing.
+Of the same group, or of groups that release each other by tokens, a rival that has to end before f
+starts, or cannot start before j has ended, takes nothing.
 
 Where rivals are on another clock, or where the worker's own releases have a jitter, the phase
 between them and s is not known. Then the phases count at which some job of theirs begins with s as
@@ -41,6 +41,7 @@ from math import lcm, prod
 from ...model.workload import WorkloadCurve
 from .busy_window import Queue, Tally, sums_of
 from .fixed_point import LONGEST, FixedPoint
+from .system import TimedGroup, in_order_of_release, needs, sources
 from .unfolding import Cluster, Drag, JobWait, Unfolded
 
 #: Longer than any time that is looked at.
@@ -55,7 +56,8 @@ class RivalLane:
     Its times are `ahead` of those of the other one: its clusters have other offsets. A job may end
     `late` after its bound, by the jitter of its releases. `cost` is what its jobs take at most, by
     job, and what they count for as long as they may not have ended, where they count `whole`. `kin`
-    is a worker of the same cluster.
+    is a worker of the same cluster. Of those that are `ordered` some jobs have to end before some
+    of the other one start, whose round counts as number `number` then.
     """
 
     lane: int
@@ -66,7 +68,9 @@ class RivalLane:
     ahead: int
     late: int
     kin: bool
+    ordered: bool
     whole: bool = False
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,21 +181,19 @@ class WindowSolver(FixedPoint[WindowEnd]):
         super().__init__(net, patience, watched)
         self.longest = [LONGEST * _longest_period(net, c) for c in net.clusters]
         self.sums = [sums_of(x.parts) if net.fifo[x.processor] else None for x in net.lanes]
+        self.order = _Precedence(net)
         self.rivals = [self._rivals(i) for i in range(len(net.lanes))]
         self.slowing = [self._slowing(i) for i in range(len(net.lanes))]
         #: Of chains that meet no others the one that ends last stays so, without curves.
         self.alone = [self._is_alone(i) for i in range(len(net.lanes))]
-        self.order = _Precedence(net)
         self.reach = [self._reach(i) for i in range(len(net.lanes))]
         self._waits: dict[int, int] = {}
 
     def waits_until(self, j: int) -> int:
         """Once solved: from when on the worker of a job surely waits for nothing outside until the
-        job has ended, from the start of its round."""
-        if not self._waits:
-            for number in range(len(self.net.clusters)):
-                if number not in self.reasons:
-                    self._note_waits(number)
+        job has ended, from the start of its round. Its cluster has bounds that are not given up."""
+        if j not in self._waits:
+            self._note_waits(self.net.lanes[self.net.jobs[j].worker].cluster)
         return self._waits[j]
 
     def _note_waits(self, number: int) -> None:
@@ -250,6 +252,8 @@ class WindowSolver(FixedPoint[WindowEnd]):
         for other, cost in rivals:
             cluster = self._cluster_of(other)
             known = cluster is own or (cluster.clock == own.clock and not own.jitter)
+            # Rounds that begin at other times of those of the other one are in other phases.
+            known = known and not own.round % cluster.round
             lane = self._rival(number, other, cost, known)
             together.setdefault((cluster.clock, known), []).append(lane)
         found = []
@@ -283,8 +287,14 @@ class WindowSolver(FixedPoint[WindowEnd]):
         jobs = tuple((j, rounds) for _, j, rounds in starts)
         ready = tuple(within for within, _, _ in starts)
         ahead = cluster.offset - (own.offset if known else 0)
-        kin = cluster is own and net.lanes[number].processor == net.lanes[other].processor
-        return RivalLane(other, cluster.round, jobs, ready, cost, ahead, cluster.jitter, kin)
+        together = net.lanes[number].processor == net.lanes[other].processor
+        kin = cluster is own and together
+        curved = any(net.jobs[j].curved for j in net.lanes[other].jobs)
+        # Which phases are the worst is known of curves only where all jobs before a start count.
+        ordered = kin or (together and not curved and self.order.joins(number, other))
+        return RivalLane(
+            other, cluster.round, jobs, ready, cost, ahead, cluster.jitter, kin, ordered
+        )
 
     def _reach(self, number: int) -> int:
         """The longest time between the earliest start and the latest end of a job of a worker."""
@@ -385,13 +395,37 @@ class WindowSolver(FixedPoint[WindowEnd]):
             return [[self._met(rival, start) for rival in rivals.lanes]]
         phases = []
         for phase in self._critical(rivals, start, whole):
+            number = self._round_in(rivals.within, phase, start)
             ahead = start - phase
-            moved = (replace(r, ahead=r.ahead + ahead, whole=whole) for r in rivals.lanes)
+            moved = []
+            for r in rivals.lanes:
+                ordered = r.ordered and number is not None
+                moved.append(
+                    replace(
+                        r, ahead=r.ahead + ahead, whole=whole, ordered=ordered, number=number or 0
+                    )
+                )
             phases.append([self._met(rival, start) for rival in moved])
         return phases
 
+    def _round_in(self, window: PhaseWindow | None, phase: int, start: int) -> int | None:
+        """In which round of a worker its start is in a phase; None where it may be in several."""
+        if window is None or window.width >= window.period:
+            return None
+        return (phase - window.start - start) // window.period
+
     def _critical(self, rivals: ClockRivals, start: int, whole: bool) -> Collection[int]:
-        """The phases of a start on the clock of its rivals that may be the worst."""
+        """The phases of a start on the clock of its rivals that may be the worst.
+
+        Jobs with workload curves take less together than one by one, so that a start at which one
+        has only a rest left may count as much as an earlier one. No execution needs it. Let a
+        worker wait since s, and let s' be the last time up to then at which no rival had work. From
+        s' on the processor is never idle for the worker either: had it waited since s', it would
+        end at the same time, after longer. All jobs that then count arrive at s' or later, and none
+        has a latest end before its latest arrival and its worst case. So all have their time left
+        at s', and meet no more jobs there than at the next critical phase. Where s' is before the
+        first phase that the start may have, this is the worst one.
+        """
         turn = lcm(*(rival.turn for rival in rivals.lanes))
         window = rivals.within
         if window is not None:
@@ -479,7 +513,7 @@ class WindowSolver(FixedPoint[WindowEnd]):
                 return
             h, its_round = rival.jobs[place]
             its_round += rounds
-            if not rival.kin or not self._apart(chain, met, h, its_round, j):
+            if not rival.ordered or not self._apart(chain, met, h, its_round, j):
                 self._add(chain, met, h, its_round)
             met.following += 1
 
@@ -500,11 +534,11 @@ class WindowSolver(FixedPoint[WindowEnd]):
             met.counted.append((h, time))
 
     def _apart(self, chain: WindowChain, met: Met, h: int, rounds: int, j: int) -> bool:
-        """Does a job of the same cluster take nothing: has it to end before the chain begins, or
-        can it not start before job `j` has ended? The latter may change with a later job."""
-        if self.order.before(h, rounds, chain.first, 0):
+        """Does a job that is ordered take nothing: has it to end before the chain begins, or can
+        it not start before job `j` has ended? The latter may change with a later job."""
+        if self.order.before(h, rounds, chain.first, met.rival.number):
             return True
-        if self.order.before(j, chain.rounds, h, rounds):
+        if self.order.before(j, chain.rounds + met.rival.number, h, rounds):
             met.held_back.append((h, rounds))
             return True
         return False
@@ -513,7 +547,7 @@ class WindowSolver(FixedPoint[WindowEnd]):
         """Count jobs that had to wait for an earlier job of a chain, but not for this one."""
         held_back, met.held_back = met.held_back, []
         for h, rounds in held_back:
-            if self.order.before(j, chain.rounds, h, rounds):
+            if self.order.before(j, chain.rounds + met.rival.number, h, rounds):
                 met.held_back.append((h, rounds))
             else:
                 self._add(chain, met, h, rounds)
@@ -566,6 +600,11 @@ class _Precedence:
 
     An iteration of a firing waits for itself or for earlier ones of others. What would wait for a
     later one does not count: that need not exist.
+
+    Tokens order firings of different groups, where each iteration of the writer makes one that
+    releases one iteration of the reader: what ends before the token ends before all that waits for
+    it. Between iterations nothing is said: tokens may be dropped. Iterations have the same numbers
+    where the token waits for the release of its writer's iteration.
     """
 
     def __init__(self, net: Unfolded) -> None:
@@ -573,6 +612,8 @@ class _Precedence:
         self._periods = [int(group.period * net.unit) for group in net.system.groups]
         #: By an earlier and a later firing: the least number of iterations between them.
         self.lags: dict[tuple[Firing, Firing], int] = {}
+        self._joined: set[tuple[int, int]] = set()
+        self._add_tokens()
         pairs = list(self._pairs())
         if not pairs:
             return
@@ -590,6 +631,42 @@ class _Precedence:
                 for other, lag in _distances(followers, firing).items():
                     if other in wanted:
                         self.lags[firing, other] = lag
+
+    def joins(self, one: int, other: int) -> bool:
+        """Do tokens order jobs of these workers of different groups?"""
+        return (self._group_of(one), self._group_of(other)) in self._joined
+
+    def _group_of(self, lane: int) -> int:
+        return self.net.jobs[self.net.lanes[lane].jobs[0]].group
+
+    def _add_tokens(self) -> None:
+        """What has to end before a token, before what waits for the token."""
+        groups = self.net.system.groups
+        index = {group.name: number for number, group in enumerate(groups)}
+        behind = [_behind_release(group) for group in groups]
+        before: dict[int, set[Firing]] = {}
+        for group in in_order_of_release(groups):
+            trigger = group.trigger
+            if trigger is None:
+                continue
+            number, writer = index[group.name], index[trigger.group]
+            token = trigger.task, 0
+            counts = {t.name: t.firings for t in groups[writer].tasks}
+            own = {t.name: t.firings for t in group.tasks}
+            often = counts[trigger.task] > 1 or any(own[name] > 1 for name in sources(group))
+            if often or token not in behind[writer]:
+                continue
+            ended = set(before.get(writer, ()))
+            ended |= {self._named(writer, f) for f in (token, *_before(groups[writer], token))}
+            before[number] = ended
+            for one in ended:
+                self._joined |= {(one[0], number), (number, one[0])}
+                for other in behind[number]:
+                    self.lags[one, self._named(number, other)] = 0
+
+    def _named(self, group: int, firing: tuple[str, int]) -> Firing:
+        tasks = [task.name for task in self.net.system.groups[group].tasks]
+        return group, tasks.index(firing[0]), firing[1]
 
     def before(self, earlier: int, its_round: int, later: int, in_round: int) -> bool:
         """Has the one job, of that round, to end before the other one starts?"""
@@ -645,6 +722,26 @@ class _Precedence:
 
     def _lag(self, j: int, wait: JobWait) -> int:
         return self._iteration(j, 0) - self._iteration(wait.job, -wait.lag)
+
+
+def _before(group: TimedGroup, firing: tuple[str, int]) -> set[tuple[str, int]]:
+    """The firings of its iteration that have to end before a firing starts."""
+    wanted = needs(group)
+    found: set[tuple[str, int]] = set()
+    todo = [firing]
+    while todo:
+        for need in wanted[todo.pop()]:
+            other = need.task, need.firing
+            if not need.lag and other not in found:
+                found.add(other)
+                todo.append(other)
+    return found
+
+
+def _behind_release(group: TimedGroup) -> set[tuple[str, int]]:
+    """The firings that wait for the release of their iteration."""
+    released = {(name, 0) for name in sources(group)}
+    return {f for f in needs(group) if f in released or released & _before(group, f)}
 
 
 def _distances(arcs: Arcs, start: Firing) -> dict[Firing, int]:

@@ -91,7 +91,10 @@ class FixedPoint(ABC, Generic[E]):
         """The clusters whose releases may be late without bound, with the reason."""
         for number, cluster in enumerate(self.net.clusters):
             for group in (self.net.system.groups[g] for g in cluster.groups):
-                if group.jitter is None:
+                if group.jitter is None and group.gated and group.trigger is None:
+                    reason = f"a source of `{group.name}` may wait for its readers while data come"
+                    yield number, f"{reason}: on one CPU they need not"
+                elif group.jitter is None:
                     yield number, f"nothing bounds how late iterations of `{group.name}` begin"
 
     # -- answers -----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from .system import (
     RoundFiring,
     Time,
     TimedGroup,
+    TimedProcessor,
     TimedSystem,
     TimedWorker,
     faults,
@@ -40,42 +41,51 @@ _Firing = tuple[str, int]
 
 def joined(system: TimedSystem, overlaps: Mapping[str, int]) -> tuple[TimedSystem, tuple[str, ...]]:
     """The system with joined workers, and the groups of which some are. Of each group so many
-    iterations may overlap with an older one."""
+    iterations may overlap with an older one. Workers that may be joined are not behind each other
+    any more, also where none follow each other: then times count from actual releases."""
     outside = {g.name for g in system.groups if g.offset is None or g.trigger is not None}
     if not outside or faults(system):
         return system, ()
     workers = list(workers_of(system))
-    fifo = {p.name for p in system.processors if p.scheduler == "fifo"}
-    wakeups = {p.name: p.wakeup for p in system.processors}
     names = []
     groups = []
     for group in system.groups:
-        groups.append(group)
         overlap = overlaps.get(group.name, 0)
-        if overlap > MOST_OVERLAP or group.name not in outside or _begins_ahead(group):
-            continue
         own = [w for w in workers if any(p.group == group.name for p in w.sequence)]
-        if not _plain(own):
-            continue
-        workers = [w for w in workers if w not in own]
-        own = [_at_first_stage(worker) for worker in own]
-        before = _before(group, own)
-        by_place: dict[str, list[TimedWorker]] = {}
-        for worker in own:
-            by_place.setdefault(worker.processor, []).append(worker)
-        for place, several in by_place.items():
-            sequence = _in_turn([p for w in several for p in w.sequence], before)
-            if len(several) > 1 and place not in fifo and sequence:
-                several = sorted(several, key=lambda w: sequence.index(w.sequence[0]))
-                workers.append(TimedWorker(place, sequence, ((group.name, 1),)))
-                groups[-1] = _overlapping(groups[-1], several, overlap, wakeups[place])
+        if group.name in outside and _can_be_joined(group, own, overlap):
+            group, joint = _joined(group, own, overlap, system.processors)
+            workers = [w for w in workers if w not in own] + joint
+            if len(joint) < len(own):
                 names.append(group.name)
-            else:
-                workers += several
-    if not names:
-        return system, ()
-    made = replace(system, groups=tuple(groups), workers=tuple(workers))
-    return made, tuple(dict.fromkeys(names))
+        groups.append(group)
+    return replace(system, groups=tuple(groups), workers=tuple(workers)), tuple(names)
+
+
+def _can_be_joined(group: TimedGroup, workers: Sequence[TimedWorker], overlap: int) -> bool:
+    """May workers of a group be one where they follow each other?"""
+    return overlap <= MOST_OVERLAP and not _begins_ahead(group) and _plain(workers)
+
+
+def _joined(
+    group: TimedGroup,
+    workers: Sequence[TimedWorker],
+    overlap: int,
+    processors: Iterable[TimedProcessor],
+) -> tuple[TimedGroup, list[TimedWorker]]:
+    """The group with the times of joined workers, and all of its workers."""
+    workers = [_at_first_stage(worker) for worker in workers]
+    before = _before(group, workers)
+    found: list[TimedWorker] = []
+    for processor in processors:
+        here = [w for w in workers if w.processor == processor.name]
+        sequence = _in_turn([p for w in here for p in w.sequence], before)
+        if len(here) < 2 or processor.scheduler == "fifo" or not sequence:
+            found += here
+            continue
+        here = sorted(here, key=lambda w: sequence.index(w.sequence[0]))
+        found.append(TimedWorker(processor.name, sequence, ((group.name, 1),)))
+        group = _overlapping(group, here, overlap, processor.wakeup)
+    return group, found
 
 
 def _overlapping(

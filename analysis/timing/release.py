@@ -15,9 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Protocol, TypeVar
 
-from .system import TimedGroup, TimedSystem, TimedTrigger
+from .system import (
+    TimedChannel,
+    TimedGroup,
+    TimedSystem,
+    TimedTrigger,
+    in_order_of_release,
+    per_iteration,
+    sources,
+    workers_of,
+)
 
 #: Jitters that still grow after so many solutions are without bound.
 MOST_SOLUTIONS = 32
@@ -44,7 +54,7 @@ def with_releases(
     system: TimedSystem, solve: Callable[[TimedSystem], SolutionT]
 ) -> tuple[TimedSystem, SolutionT]:
     """The system with the releases of all groups, and its solution."""
-    system = replace(system, groups=tuple(_at_first(g, system) for g in system.groups))
+    system = _at_first(system)
     for tries in range(MOST_SOLUTIONS):
         solution = solve(system)
         groups = {g.name: g for g in system.groups}
@@ -60,26 +70,93 @@ def with_releases(
 
 
 def _held_up(group: TimedGroup, system: TimedSystem, solution: Solution) -> TimedGroup:
-    """A gated group whose iterations may overlap has no bound where its source waits for its
-    reader: on a CPU that it does not leave they wait for each other anyway."""
-    if not group.gated or group.jitter is None or not solution.overlap(group.name):
+    """A gated group has no bound where a source may wait for its readers while a token is there.
+
+    On a CPU that the group does not leave, source and reader wait for each other anyway: their
+    priorities are equal. Elsewhere no source waits as long as everything keeps to its bounds, if
+    each iteration has ended before the next one, and a reader always waits before the token comes.
+    """
+    if not group.gated or group.jitter is None or _is_on_one_cpu(group, system):
         return group
-    used = {task.processor for task in group.tasks}
-    places = [p for p in system.processors if p.name in used]
-    if len(places) == 1 and places[0].scheduler != "fifo" and not places[0].wakeup:
+    if not solution.overlap(group.name) and _readers_wait(group, system, solution):
         return group
     return replace(group, jitter=None)
 
 
-def _at_first(group: TimedGroup, system: TimedSystem) -> TimedGroup:
-    """A triggered group before anything is known of its tokens."""
-    if group.trigger is None:
-        return group
-    writer = group
-    groups = {g.name: g for g in system.groups}
-    while writer.trigger is not None:
-        writer = groups[writer.trigger.group]
-    return replace(group, clock=writer.on_clock, offset=Fraction(0), jitter=Fraction(0))
+def _is_on_one_cpu(group: TimedGroup, system: TimedSystem) -> bool:
+    """Are all tasks of a group on one CPU that it goes on with at once?"""
+    used = {task.processor for task in group.tasks}
+    places = [p for p in system.processors if p.name in used]
+    return len(places) == 1 and places[0].scheduler != "fifo" and not places[0].wakeup
+
+
+def _readers_wait(group: TimedGroup, system: TimedSystem, solution: Solution) -> bool:
+    """Does at least one reader of each source wait before any token comes that the source takes?
+
+    A reader waits once its worker has ended what comes before in its order. That may be of an
+    iteration that is still to come, where the reader has initial tokens.
+    """
+    for task in group.tasks:
+        channels = [c for c in group.channels if c.source == task.name]
+        if task.name not in sources(group) or not channels:
+            continue
+        for firing in range(task.firings):
+            comes = Fraction(firing) * group.period / task.firings
+            waits = (_waits_from(group, c, firing, system, solution) for c in channels)
+            if not any(time is not None and time <= comes for time in waits):
+                return False
+    return True
+
+
+def _waits_from(
+    group: TimedGroup, channel: TimedChannel, firing: int, system: TimedSystem, solution: Solution
+) -> Fraction | None:
+    """From when on, after the release of its iteration, the reader of a channel waits for what a
+    firing of its source makes. None where nothing bounds it. In the worker of the source no reader
+    makes it wait."""
+    behind, reading = _reader_of(group, channel, firing)
+    latest = Fraction(0)
+    for worker in workers_of(system):
+        fired = [(place.group, place.task) for place in worker.sequence]
+        if (group.name, channel.destination) not in fired:
+            continue
+        if (group.name, channel.source) in fired:
+            return Fraction(0)
+        for number, place in enumerate(worker.sequence):
+            if (place.task, place.firing) != (channel.destination, reading):
+                continue
+            before = worker.sequence[number - 1]
+            ends = solution.task_ends(TimedTrigger(before.group, before.task))
+            if before.group != group.name or ends is None:
+                return None
+            later = behind + before.index - before.stage - place.index + place.stage
+            if not number:
+                later -= dict(worker.rounds).get(group.name, 1)
+            latest = max(latest, ends[before.firing][1] + later * Fraction(group.period))
+    return latest
+
+
+def _reader_of(group: TimedGroup, channel: TimedChannel, firing: int) -> tuple[int, int]:
+    """How many iterations later the first token of a firing is read, and by which firing."""
+    firings = {task.name: task.firings for task in group.tasks}
+    made = per_iteration(channel.produced, firings[channel.source])
+    taken = list(accumulate(per_iteration(channel.consumed, firings[channel.destination])))
+    behind, number = divmod(sum(made[:firing]) + channel.delay, taken[-1])
+    return behind, next(k for k, total in enumerate(taken) if total > number)
+
+
+def _at_first(system: TimedSystem) -> TimedSystem:
+    """The system before anything is known of tokens: each group is on the clock of the one that
+    releases it. Raises Refused where groups release each other in a circle."""
+    clocks: dict[str, str] = {}
+    made: dict[str, TimedGroup] = {}
+    for group in in_order_of_release(system.groups):
+        if group.trigger is not None:
+            clock = clocks[group.trigger.group]
+            group = replace(group, clock=clock, offset=Fraction(0), jitter=Fraction(0))
+        clocks[group.name] = group.on_clock
+        made[group.name] = group
+    return replace(system, groups=tuple(made[group.name] for group in system.groups))
 
 
 def _widened(group: TimedGroup, groups: Mapping[str, TimedGroup], solution: Solution) -> TimedGroup:

@@ -24,9 +24,10 @@ nothing changes. A bound that grows beyond `LONGEST` rounds is given up as unbou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from math import ceil
 
 from .background import without_background
@@ -47,8 +48,6 @@ from .window_story import WindowStory
 
 #: A solved analysis.
 Solution = StreamSolver | WindowSolver
-#: Makes the story of a cluster by number.
-StoryOf = Callable[[int], Story]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +72,14 @@ class _Solved:
 
     def overlap(self, name: str) -> int:
         """How many of the next iterations of a group can be released before one has ended, at
-        most."""
+        most. Ends count from the earliest release already, and so do the next releases."""
         group = next(g for g in self.system.groups if g.name == name)
         most = 0
         for task in group.tasks:
             ends = self.task_ends(TimedTrigger(name, task.name))
             if ends is None:
                 return MOST_OVERLAP + 1
-            last = max(latest for _, latest in ends) + Fraction(group.jitter or 0)
+            last = max(latest for _, latest in ends)
             most = max(most, ceil(last / group.period) - 1)
         return most
 
@@ -93,22 +92,45 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
     values are good for ranking only, unless all keep their deadlines. Raises Refused.
     """
     names = [group.name for group in system.groups]
-    alone = with_late_ends(without_background(system))
-    _, solved = with_releases(alone, lambda released: _solved(released, patience))
-    return _of(names, solved.worst)
+    return _of(names, _with_releases(_alone(system), patience).worst)
+
+
+def _alone(system: TimedSystem) -> TimedSystem:
+    """The system with what its background costs, and what its workers know late."""
+    return with_late_ends(without_background(system))
+
+
+def _with_releases(system: TimedSystem, patience: Fraction | None) -> _Solved:
+    """The bounds of a system whose releases are sought."""
+    _, solved = with_releases(system, lambda released: _solved(released, patience))
+    return solved
 
 
 def _solved(system: TimedSystem, patience: Fraction | None) -> _Solved:
-    """The bounds of a system with known releases, whose workers are joined where they can be."""
+    """The bounds of a system with known releases: the least of those of its workers, and of these
+    joined where they can be, which may cost more than it saves where iterations overlap.
+    """
     overlaps: dict[str, int] = {}
     while True:
         joint, names = joined(system, overlaps)
         solved = _solved_as_it_is(joint, patience)
         more = {name: solved.overlap(name) for name in names}
         more = {name: n for name, n in more.items() if n > overlaps.get(name, 0)}
-        if not more or (patience is not None and _late(joint, solved.worst)):
-            return solved
+        late = patience is not None and _late(joint, solved.worst)
+        if not more or late:
+            break
         overlaps |= more
+    if joint == system or (patience is not None and not late):
+        return solved
+    as_it_is = _solved_as_it_is(system, patience)
+    # Overlaps that are not counted yet are of no bound.
+    return as_it_is if more else _both(solved, as_it_is)
+
+
+def _both(one: _Solved, other: _Solved) -> _Solved:
+    """The least of two solutions of a system, by all of their solvers."""
+    worst = _least(one.worst, other.worst)
+    return _Solved(other.system, worst, (*one.solvers, *other.solvers))
 
 
 def _solved_as_it_is(system: TimedSystem, patience: Fraction | None) -> _Solved:
@@ -131,10 +153,10 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     Refused.
     """
     names = [group.name for group in system.groups]
-    system = with_late_ends(without_background(system))
+    system = _alone(system)
     patience = Fraction(1)
     if any(group.trigger is not None or group.offset is None for group in system.groups):
-        _, solved = with_releases(system, lambda released: _solved(released, patience))
+        solved = _with_releases(system, patience)
         return None if _late(solved.system, solved.worst) else _of(names, solved.worst)
     windows = _by_windows(system, patience)
     by_windows = None if windows is None else _numbers(windows)
@@ -232,31 +254,27 @@ def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
 
 # -- taken apart -----------------------------------------------------------------------------------
 def bounds(system: TimedSystem) -> Bounds:
-    """All bounds, taken apart: the least of both analyses. Raises Refused."""
-    names = [group.name for group in system.groups]
-    system = with_late_ends(without_background(system))
-    if any(group.trigger is not None or group.offset is None for group in system.groups):
-        _, solved = with_releases(system, lambda released: _solved(released, None))
-        system = solved.system
-    streams = StreamSolver(unfold(system))
-    streams.solve()
-    by_streams = _told(streams, lambda number: StreamStory(streams, number))
-    net = unfold_hyperperiod(system)
-    if net is None:
-        return Bounds({name: by_streams.groups[name] for name in names}, by_streams.tasks)
-    windows = WindowSolver(net)
-    windows.solve()
-    by_windows = _told(windows, lambda number: WindowStory(windows, number))
+    """All bounds, taken apart: the least of all solutions. Raises Refused."""
+    solvers = _with_releases(_alone(system), None).solvers
+    told = [_told(solver) for solver in solvers]
     groups = {}
-    for name in names:
-        groups[name] = _shorter_group(by_windows.groups[name], by_streams.groups[name])
-    tasks = by_windows.tasks | by_streams.tasks
-    for name in by_windows.tasks.keys() & by_streams.tasks.keys():
-        tasks[name] = _shorter_task(by_windows.tasks[name], by_streams.tasks[name])
+    for group in system.groups:
+        groups[group.name] = reduce(_shorter_group, (each.groups[group.name] for each in told))
+    tasks: dict[str, TaskBound] = {}
+    for each in told:
+        for name, bound in each.tasks.items():
+            tasks[name] = _shorter_task(tasks[name], bound) if name in tasks else bound
     return Bounds(groups, tasks)
 
 
-def _told(solution: Solution, story_of: StoryOf) -> Bounds:
+def _story(solution: Solution, number: int) -> Story:
+    """Where the bounds of a cluster come from."""
+    if isinstance(solution, WindowSolver):
+        return WindowStory(solution, number)
+    return StreamStory(solution, number)
+
+
+def _told(solution: Solution) -> Bounds:
     """The bounds by one analysis."""
     groups: dict[int, GroupResponse] = {}
     tasks: dict[str, TaskBound] = {}
@@ -265,7 +283,7 @@ def _told(solution: Solution, story_of: StoryOf) -> Bounds:
             for g in cluster.groups:
                 groups[g] = _unbounded(solution, g, solution.reasons[number])
         else:
-            story = story_of(number)
+            story = _story(solution, number)
             for g in cluster.groups:
                 groups[g] = story.group(g)
                 tasks.update((b.task, b) for b in story.tasks(g))

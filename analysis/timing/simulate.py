@@ -26,6 +26,7 @@ from .system import (
     TimedSystem,
     TimedTask,
     TimedWorker,
+    in_order_of_release,
     per_iteration,
     sinks,
     sources,
@@ -598,19 +599,6 @@ def tokens_per_iteration(group: TimedGroup) -> int:
     """How many tokens release an iteration of a group that has a trigger."""
     released = sources(group)
     return max(task.firings for task in group.tasks if task.name in released)
-
-
-def in_order_of_release(groups: Sequence[TimedGroup]) -> list[TimedGroup]:
-    """The groups, each after the one that releases it."""
-    ordered: list[TimedGroup] = []
-    left = list(groups)
-    while left:
-        waiting = {group.name for group in left}
-        now = [g for g in left if g.trigger is None or g.trigger.group not in waiting]
-        assert now, "groups do not release each other in a circle"
-        ordered += now
-        left = [group for group in left if group not in now]
-    return ordered
 
 
 def _later(one: Time | None, other: Time) -> Time:

@@ -453,6 +453,26 @@ def _path_faults(
         yield f"the deadline of {name} is {path.deadline}, not above 0"
 
 
+def in_order_of_release(groups: Sequence[TimedGroup]) -> list[TimedGroup]:
+    """The groups, each after the one whose tokens release it. Raises Refused where there is none,
+    or where groups release each other in a circle: then none would ever begin."""
+    ordered: list[TimedGroup] = []
+    there = {(group.name, task.name) for group in groups for task in group.tasks}
+    left = list(groups)
+    while left:
+        waiting = {group.name for group in left}
+        now = [g for g in left if g.trigger is None or g.trigger.group not in waiting]
+        if not now:
+            names = ", ".join(f"`{group.name}`" for group in left)
+            raise Refused([f"{names} wait for tokens of each other"])
+        for g in now:
+            if g.trigger is not None and (g.trigger.group, g.trigger.task) not in there:
+                raise Refused([f"no task makes the tokens that release `{g.name}`"])
+        ordered += now
+        left = [group for group in left if group not in now]
+    return ordered
+
+
 def sources(group: TimedGroup) -> set[str]:
     """Tasks without inputs: they are released."""
     fed = {c.destination for c in group.channels}

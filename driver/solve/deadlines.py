@@ -411,8 +411,9 @@ def reasons(joint: Joint) -> list[str]:
     groups = joint.problem.groups
     unbounded = [group for group in groups if verdict.worst.groups[group.name] is None]
     overloaded = [*_overloaded(mapping)]
+    responses = bounds(mapping.system).groups if unbounded else {}
     for group in unbounded:
-        why = " and ".join(overloaded) or "too many tasks can delay it on some processor"
+        why = " and ".join(overloaded) or responses[group.name].reason
         lines.append(f"`{group.name}` has no bound: {why}")
     for group in groups:
         for each in held(group, verdict.worst):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...analysis.timing.system import TimedGroup, TimedSystem
+from ...analysis.timing.system import TimedSystem
 from ...model.conditions import Condition, together
 from ...model.platform import Platform
+from .delaying import delaying
 from .interpreter import waited_for
 from .partly_measured import partly_measured
 from .problem import Assignment, DeadlineTask, JointProblem, TaskGroup
@@ -39,45 +40,6 @@ def conditions(
             made.append(Condition("niceness"))
         found[group.name] = together(made)
     return found
-
-
-def delaying(system: TimedSystem) -> dict[str, set[str]]:
-    """The groups that may delay each group, on a processor, by contention or by their tokens, and
-    those that delay these."""
-    direct = {group.name: set(_directly(group, system)) for group in system.groups}
-    found = {}
-    for group in system.groups:
-        reached, todo = {group.name}, [group.name]
-        while todo:
-            more = direct[todo.pop()] - reached
-            reached |= more
-            todo += more
-        found[group.name] = reached
-    return found
-
-
-def _directly(group: TimedGroup, system: TimedSystem) -> Iterator[str]:
-    """The groups that a group may wait for. Each group keeps its processors busy from the place of
-    those that are less urgent."""
-    processors = {p.name: p for p in system.processors}
-    own = {task.processor for task in group.tasks}
-    dragged = set()
-    for slow in system.slowdowns:
-        if any(processors[name].is_of(slow.victim) for name in own):
-            dragged |= {p.name for p in system.processors if p.is_of(slow.aggressor)}
-    for other in system.groups:
-        theirs = {task.processor for task in other.tasks}
-        before = {
-            name
-            for name in theirs & own
-            if processors[name].scheduler != "fixed_priority" or other.priority >= group.priority
-        }
-        if before or theirs & dragged:
-            yield other.name
-    if group.trigger is not None:
-        yield group.trigger.group
-    for chain in group.chains:
-        yield from chain.groups
 
 
 def _own(problem: JointProblem, assignment: Assignment, group: TaskGroup) -> Iterator[Condition]:

@@ -36,7 +36,7 @@ def hunting_runs(system: TimedSystem, rng: random.Random, per_end: int) -> Itera
         for count in range(1, 2 * whole // int(group.period) + 4):
             for _ in range(per_end):
                 iterations = _ends(system, group, count, rng)
-                yield _random_run(system, iterations, rng)
+                yield random_run(system, iterations, rng)
 
 
 def every_run(system: TimedSystem, rng: random.Random, most: int) -> Iterator[Run]:
@@ -67,7 +67,7 @@ def every_run(system: TimedSystem, rng: random.Random, most: int) -> Iterator[Ru
             worst = parts_of(task, len(times[task.name]) // len(task.wcet))
             times[task.name] += worst if pattern[n % bits] else (0,) * len(worst)
         given = {t.name: times[t.name] or worst_times(t) for t, _ in tasks}
-        yield replace(_random_run(system, iterations, rng), times=given)
+        yield replace(random_run(system, iterations, rng), times=given)
 
 
 def _ends(system: TimedSystem, group: TimedGroup, count: int, rng: random.Random) -> dict[str, int]:
@@ -87,7 +87,7 @@ def _ends(system: TimedSystem, group: TimedGroup, count: int, rng: random.Random
     return iterations | {group.name: count}
 
 
-def _random_run(system: TimedSystem, iterations: Mapping[str, int], rng: random.Random) -> Run:
+def random_run(system: TimedSystem, iterations: Mapping[str, int], rng: random.Random) -> Run:
     """An execution with so many iterations."""
     mode = rng.choice(("worst", "random", "mixed", "tasks", "tasks", "firings", "firings"))
     times: dict[str, Sequence[Time]] = {}

@@ -43,11 +43,12 @@ class Kind:
     """What systems of a kind have.
 
     `apps`, `tasks` (of an app) and `processors` are least and most. `staged` is the share of apps
-    that are pipelined, `load` the utilization of a processor with tasks of all apps. Some apps of
-    `late` kinds have live sources with jitter; with `phases` offsets are not 0, or not known. In
-    kinds with `lists`, the worst cases of most tasks on CPUs differ by phase. In those with
-    `background`, workers that never end are on some processors, in those with `servers`
-    they have budgets on CPUs. With `wakeups` most processors wake their workers late.
+    that are pipelined, `load` the utilization of a processor with tasks of all apps. A share `live`
+    of the apps has live sources; so have some apps of `late` kinds, with jitter. With `phases`
+    offsets are not 0, or not known. In kinds with `lists`, the worst cases of most tasks on CPUs
+    differ by phase. In those with `background`, workers that never end are on some processors, in
+    those with `servers` they have budgets on CPUs. With `wakeups` most processors wake their
+    workers late.
     """
 
     apps: tuple[int, int] = (2, 3)
@@ -62,6 +63,7 @@ class Kind:
     priorities: Literal["distinct", "some equal", "equal"] = "distinct"
     fifo: bool = False
     late: bool = False
+    live: float = 0.0
     phases: bool = False
     contention: bool = False
     background: bool = False
@@ -161,13 +163,24 @@ class Step:
 
 def random_program(rng: random.Random, kind: Kind) -> TimedSystem:
     """A system of a kind."""
+    return system_of(rng, kind, random_apps(rng, kind))
+
+
+def random_apps(rng: random.Random, kind: Kind) -> list[_App]:
+    """The apps of a system, on processors of their own making."""
     processors = _processors(rng, kind)
     count = rng.randint(*kind.apps)
     share = rng.uniform(*kind.load) / count
     ranks = _priorities(rng, kind, count)
     drawn: list[_App] = []
-    for name, rank in zip("abc", ranks, strict=False):
+    for name, rank in zip("abcd", ranks, strict=False):
         drawn.append(_App(rng, kind, name, rank, processors, share))
+    return drawn
+
+
+def system_of(rng: random.Random, kind: Kind, drawn: Sequence[_App]) -> TimedSystem:
+    """The system of these apps, with workers, contention and a background."""
+    processors = drawn[0].processors
     workers: list[TimedWorker] = []
     for processor in processors:
         workers += _workers_on(processor, drawn)
@@ -236,7 +249,8 @@ def _by_phase(rng: random.Random, task: TimedTask) -> TimedTask:
 
 
 class _App:
-    """An app while it is drawn: its group, its order, and how far its tasks work behind."""
+    """An app while it is drawn: its group, its order, and how far its tasks work behind, among all
+    `processors`."""
 
     def __init__(
         self,
@@ -248,12 +262,13 @@ class _App:
         share: float,
     ) -> None:
         self.rng, self.kind = rng, kind
+        self.processors = processors
         period = rng.choice(kind.periods)
         tasks = self._tasks(name, processors, share, period)
         channels = self._channels(tasks)
         late = kind.late and rng.random() < 0.6
         jitter = rng.choice((0, rng.randint(1, period // 3), rng.randint(1, period))) if late else 0
-        self.live = late
+        self.live = late or (kind.live > 0 and rng.random() < kind.live)
         group = TimedGroup(
             name, period, tuple(tasks), tuple(channels), None, rank, jitter, self._offset(period)
         )

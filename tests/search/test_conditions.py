@@ -51,9 +51,9 @@ def mapped(file: Path) -> tuple[int, dict[str, Any]]:
     return ran.exit_code, json.loads(ran.stdout)
 
 
-def said(file: Path) -> str:
+def said(file: Path, *words: str) -> str:
     command = ["map", str(file), "--platform", "p", "--no-measure", "--evaluations", "20"]
-    return CliRunner().invoke(app, command).output
+    return CliRunner().invoke(app, [*command, *words]).output
 
 
 def pinned(tasks: dict[str, str], place: str) -> str:
@@ -130,6 +130,63 @@ def test_tokens_release_their_reader_when_they_come(write: Write) -> None:
     text += pinned({"High": "hk", "Take": "gk"}, "core[0]") + pinned({"Make": "sk"}, "core[1]")
     # A firing of the end in front of the reader may come on top for the token that is next.
     assert responses(write(text))["Take"] == 13_330_000
+
+
+#: A camera that drops, and its reader on another core.
+HELD = """
+task C { live   out x: int32   wcet 1 ms }
+task R { in x: int32   wcet 2 ms }
+app A { period 10 ms   c: C drop oldest 2   r: R   c -> r }
+platform p { cpu core[2] scheduler fixed_priority }
+mapping on p { A.c -> core[0]   A.r -> core[1] }
+"""
+
+
+def test_a_source_that_drops_waits_for_its_reader(write: Write) -> None:
+    """It takes no token while the reader works: on initial tokens, which it has at any time, or on
+    the token of the firing before. On one core they wait for each other anyway."""
+    assert responses(write(HELD)) == {"A": 3_000_000}
+    ahead = HELD.replace("c -> r", "c -> delay 2 -> r")
+    assert responses(write(ahead)) == {"A": None}
+    assert responses(write(ahead.replace("A.r -> core[1]", "A.r -> core[0]"))) != {"A": None}
+    often = HELD.replace("task R { in x: int32", "task R { in x: int32 rate [1, 1]")
+    assert responses(write(often)) == {"A": 8_000_000}
+    slow = often.replace("wcet 2 ms", "wcet 4500 us")
+    assert responses(write(slow)) == {"A": None}
+    assert "`A` has no bound: a source of `A` may wait for its readers" in said(
+        write(slow), "--explain"
+    )
+
+
+#: Every second token of the camera waits until the next one is there.
+BY_TWOS = (
+    PLATFORM
+    + """
+task Src { out x: int32   wcet 1 ms }
+task Work { in x: int32   out y: int32   wcet 2 ms }
+task Two { in x: int32 rate 2   out y: int32   wcet 2 ms }
+task End { in y: int32   wcet 1 ms }
+app A { period 20 ms   s: Src   w: Work   s -> w }
+app B { period 40 ms   deadline 200 ms from A.s to e   reaction 300 ms from A.s to e
+  t: Two   e: End   A.w -> drop oldest 4 wcet 10 us -> t.x   t -> e }
+mapping on p { A.s -> core[0]   A.w -> core[0]   A.to_B -> core[0] }
+mapping on p { B.t -> core[1]   B.e -> core[1]   B.from_A_w -> core[1] }
+"""
+)
+
+
+def test_news_in_a_token_that_is_not_passed_on_wait_for_the_next_one(write: Write) -> None:
+    """From an event on: 20 ms to the release, 3.011 in A, 20 for the second token, 6.023 in B."""
+    paths = {p["kind"]: p for p in mapped(write(BY_TWOS))[1]["groups"]["B"]["paths"]}
+    assert paths["reaction"]["latency_ns"] == 49_034_000
+    assert paths["age"]["latency_ns"] == 9_034_000
+    for kind in ("age", "reaction"):
+        conditions = paths[kind]["conditions"]
+        assert [(c["condition"], c["of"]) for c in conditions] == [("taken", ["B.from_A_w"])]
+    each = BY_TWOS.replace("x: int32 rate 2", "x: int32").replace("period 40 ms", "period 20 ms")
+    paths = {p["kind"]: p for p in mapped(write(each))[1]["groups"]["B"]["paths"]}
+    assert paths["reaction"]["latency_ns"] == 26_023_000
+    assert paths["reaction"]["conditions"] == []
 
 
 def test_conditions_of_one_name_are_one() -> None:

@@ -27,6 +27,7 @@ from flowc.analysis.timing.system import (
 from flowc.analysis.timing.terms import WorstCases
 
 import bound_failures
+import tokens
 from bound_failures import Failure, python_text, smallest, told
 from bounds import enumerated, hunted
 from event_simulator import Run, Stuck, play
@@ -67,19 +68,38 @@ def test_no_combination_of_times_exceeds_a_bound(kind: str) -> None:
     assert not found.failures, told(smallest(found.failures[0]))
 
 
+@pytest.mark.parametrize("kind", ["equal", "staged", "fifo", "contention", "lists", "wakeups"])
+def test_no_execution_with_tokens_exceeds_a_bound(kind: str) -> None:
+    found = tokens.hunted(KINDS[kind], range(5), runs=6)
+    assert not found.failures, min(found.failures, key=len)
+    assert found.ratios["outside"]
+    assert found.ratios["tokens"]
+
+
+@pytest.mark.parametrize("kind", ["equal", "staged", "fifo", "contention", "lists", "wakeups"])
+def test_bounds_of_readers_of_tokens_are_taken_apart(kind: str) -> None:
+    for seed in range(6):
+        made = tokens.random_readers(random.Random(seed), KINDS[kind])
+        _hold_terms(made)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_terms_add_up_to_the_bound(kind: str) -> None:
     for seed in range(4):
-        made = random_program(random.Random(seed), replace(KINDS[kind], most_firings=12))
-        worst_case = worst_cases(made)
-        for name, group in bounds(made).groups.items():
-            assert group.response == worst_case.groups[name]
-            if group.response is not None:
-                assert sum(term.total for term in group.terms) == group.response
-            for path, latency in zip(group.paths, worst_case.paths[name], strict=True):
-                assert path.latency == latency
-                if path.latency is not None:
-                    assert sum(term.total for term in path.terms) == path.latency
+        _hold_terms(random_program(random.Random(seed), replace(KINDS[kind], most_firings=12)))
+
+
+def _hold_terms(made: TimedSystem) -> None:
+    """Bounds that are taken apart are those of `worst_cases`, and the sums of their terms."""
+    worst_case = worst_cases(made)
+    for name, group in bounds(made).groups.items():
+        assert group.response == worst_case.groups[name]
+        if group.response is not None:
+            assert sum(term.total for term in group.terms) == group.response
+        for path, latency in zip(group.paths, worst_case.paths[name], strict=True):
+            assert path.latency == latency
+            if path.latency is not None:
+                assert sum(term.total for term in path.terms) == path.latency
 
 
 # -- the referee itself ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.static_order import schedule
 from flowc.analysis.timing.busy_window import EventStream
 from flowc.analysis.timing.by_streams import StreamSolver
-from flowc.analysis.timing.response_time import bounds, worst_cases
+from flowc.analysis.timing.response_time import bounds, worst_cases, worst_cases_in_time
 from flowc.analysis.timing.simulate import Choices, simulate
 from flowc.analysis.timing.system import (
     Refused,
@@ -25,6 +25,7 @@ from flowc.analysis.timing.system import (
     TimedProcessor,
     TimedSystem,
     TimedTask,
+    TimedTrigger,
     TimedWorker,
     iteration_sequence,
     utilization,
@@ -511,6 +512,48 @@ FAULTY = [
 def test_faults_are_named(made: TimedGroup, words: str) -> None:
     with pytest.raises(Refused, match=words):
         response_times(system(made))
+
+
+def test_a_writer_takes_no_time_from_the_reader_of_its_token() -> None:
+    """Whoever is more urgent, each iteration of a reader follows that of its writer. A firing of
+    the writer behind the token still counts."""
+    for writing, taking in itertools.product((1, 2), repeat=2):
+        first = group("A", 10, task("a", "c", 4), priority=writing)
+        second = replace(reading("B", "A", "a"), priority=taking)
+        assert response_times(system(first, second)) == {"A": 4, "B": 1}
+        longer = group(
+            "A", 10, task("a", "c", 3), task("z", "c", 1), arrows="a z", priority=writing
+        )
+        expected = {"A": 4 + (taking >= writing), "B": 1 + (writing >= taking)}
+        assert response_times(system(longer, second)) == expected
+
+
+def test_a_writer_that_works_for_the_next_token_delays_its_reader() -> None:
+    """The token of an iteration that ends at 9 meets the next one, released at 10: 8 in all. The
+    bound also lets tokens follow each other closely, after 1."""
+    first = group("A", 10, task("s", "d", 4), task("a", "c", 5), arrows="s a", priority=2)
+    second = replace(reading("B", "A", "a"), tasks=(task("b", "c", 3),), priority=1)
+    assert response_times(system(first, second)) == {"A": 9, "B": 10}
+
+
+def reading(name: str, writer: str, of: str) -> TimedGroup:
+    """A group with one task, which takes the tokens of a task of another."""
+    made = group(name, 10, task(name.lower(), "c", 1), offset=0)
+    return replace(made, trigger=TimedTrigger(writer, of))
+
+
+def test_groups_that_release_each_other_in_a_circle_are_refused() -> None:
+    circle = system(reading("A", "B", "b"), reading("B", "A", "a"), reading("C", "A", "a"))
+    alone = system(reading("A", "A", "a"))
+    unknown = system(group("A", 10, task("a", "c", 1)), reading("B", "A", "x"))
+    for made, words in (
+        (circle, "`A`, `B`, `C` wait for tokens of each other"),
+        (alone, "`A` wait"),
+        (unknown, "no task makes the tokens that release `B`"),
+    ):
+        for play in (worst_cases, worst_cases_in_time, bounds, seen):
+            with pytest.raises(Refused, match=words):
+                play(made)
 
 
 def test_all_faults_are_told_at_once() -> None:
