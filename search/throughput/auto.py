@@ -34,6 +34,7 @@ from .problem import (
     scale,
 )
 from .race import LEVEL, least_gain
+from .whole_frames import whole_frames
 
 #: A Python task with this share of the work gets a process.
 HEAVY = 0.1
@@ -191,6 +192,8 @@ def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]
         first = "as pinned" if pinned else "one core"
         yield _plain(complete(problem, (), first, objective, _on_one_core(problem)))
         yield _plain(complete(problem, (), "greedy", objective))
+        if objective == "throughput" and len(problem.cpus) > 1:
+            yield from map(_plain, whole_frames(problem))
         return
     kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
     able = {kind: p for kind, p in kinds.items() if problem.runs_networks_on(kind)}
@@ -252,6 +255,8 @@ def _on_other_cores(problem: Problem, objective: Objective) -> Iterator[Design]:
     yield _plain(complete(problem, plans, "frames in turn", objective))
     others = _on_one_core(problem)
     yield complete(problem, plans, "frames in turn, others on one core", objective, others)
+    if objective == "throughput":
+        yield from map(_plain, whole_frames(problem))
 
 
 def on_default_engine(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:

@@ -29,18 +29,24 @@ MOST_FIRINGS = 200
 
 
 def latency_ns(problem: Problem, placement: Mapping[str, Placement]) -> float | None:
-    """The median latency of the frames of an app; None where it is not executed: several apps, one
-    that waits for its period or for data from outside, a large one, or one that cannot run."""
+    """The median latency of frames; None where they are not executed."""
+    found = latencies(problem, placement)
+    return median(found) if found else None
+
+
+def latencies(problem: Problem, placement: Mapping[str, Placement]) -> list[float]:
+    """The latencies of some frames in ns. Empty where they are not executed: those of several apps,
+    of one that waits for its period or for data from outside, or that is large or cannot run."""
     if len(problem.apps) > 1 or problem.resampled:
-        return None
+        return []
     (app,) = problem.apps
     outside = any(t.live or t.link or t.border for t in app.tasks)
     large = sum(problem.repetition[app.name].values()) > MOST_FIRINGS
     if app.period_ns is not None or outside or large:
-        return None
+        return []
     times = _times(problem, placement, app)
     if max(times.values()) == inf:
-        return None
+        return []
     lanes = {name: place.lanes for name, place in placement.items()}
     made = workers_of([app], problem.platform, lanes, problem.repetition, {})
     graph = graph_of(
@@ -56,7 +62,7 @@ def latency_ns(problem: Problem, placement: Mapping[str, Placement]) -> float | 
         asked_for = tokens_asked_for(app, channel, buffers, problem.repetition[app.name])
         rooms[number] = capacity(app, channel, made.capacities[channel.name], asked_for)
     graph = without_serial(bounded(graph, rooms), shared)
-    return _latency(graph, [_order(graph, index, worker) for worker in made.workers])
+    return _latencies(graph, [_order(graph, index, worker) for worker in made.workers])
 
 
 def _times(
@@ -86,8 +92,8 @@ def _order(graph: Graph, index: Mapping[str, int], worker: DeployedWorker) -> li
     return order
 
 
-def _latency(graph: Graph, orders: list[list[tuple[int, int]]]) -> float | None:
-    """The median latency of the second half of the frames; None where they do not end."""
+def _latencies(graph: Graph, orders: list[list[tuple[int, int]]]) -> list[float]:
+    """The latencies of the second half of the frames; none where they do not end."""
     sources, sinks = sources_and_sinks(graph)
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
@@ -98,6 +104,5 @@ def _latency(graph: Graph, orders: list[list[tuple[int, int]]]) -> float | None:
         if firing.task in sinks:
             ends[frame] = max(firing.end, ends.get(frame, 0))
     if len(ends) < FRAMES:
-        return None
-    spent = median(ends[n] - starts[n] for n in range(FRAMES // 2, FRAMES))
-    return float(graph.ns(Fraction(spent)))
+        return []
+    return [float(graph.ns(ends[n] - starts[n])) for n in range(FRAMES // 2, FRAMES)]
