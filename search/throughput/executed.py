@@ -24,8 +24,9 @@ from .problem import Problem, speedup
 
 #: Frames that are executed: the latency is that of the second half.
 FRAMES = 24
-#: An app with more firings in a frame is not executed.
-MOST_FIRINGS = 200
+#: An app is not executed if it has more firings in a frame, times its tasks: that takes a tenth of
+#: a second.
+MOST_STEPS = 4000
 
 
 def latency_ns(problem: Problem, placement: Mapping[str, Placement]) -> float | None:
@@ -41,7 +42,7 @@ def latencies(problem: Problem, placement: Mapping[str, Placement]) -> list[floa
         return []
     (app,) = problem.apps
     outside = any(t.live or t.link or t.border for t in app.tasks)
-    large = sum(problem.repetition[app.name].values()) > MOST_FIRINGS
+    large = len(app.tasks) * sum(problem.repetition[app.name].values()) > MOST_STEPS
     if app.period_ns is not None or outside or large:
         return []
     times = _times(problem, placement, app)

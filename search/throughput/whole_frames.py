@@ -1,15 +1,15 @@
 """Whole frames in turn: each core takes every n-th frame, like the workers of a pool by hand.
 
 In: a problem. Out: of the mappings whose cores share the frames of some tasks, with the other tasks
-on one core, and whose predicted throughput is nearly the best of these, the one with the lowest
-latency. Where frames in turn meet on one core on their way, they wait there for those before them,
-several times as long as they take. With sources and sinks in one order, no source runs ahead:
-hardly more frames are in flight than there are cores, however their times vary.
+on one of these cores or apart, and whose predicted throughput is nearly the best of these, the one
+with the lowest latency. Where frames in turn meet on one core on their way, they wait there for
+those before them, several times as long as they take. With sources and sinks in one order, no
+source runs ahead: hardly more frames are in flight than there are cores, however their times vary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from math import prod
 from statistics import mean
@@ -25,8 +25,8 @@ from .problem import Problem
 
 #: Predictions of throughput up to this share worse than the best are nearly equal.
 NEARLY = 0.03
-#: Mappings that are looked at; larger problems have none of them.
-MOST_LOOKS = 4096
+#: Mappings that are looked at; of larger problems, only the one with all of the tasks in turn.
+MOST_LOOKS = 1024
 #: Firings of an iteration that are executed in total, over all mappings that are.
 MOST_EXECUTED = 1000
 #: At least so many mappings are executed.
@@ -57,23 +57,26 @@ def whole_frames(problem: Problem) -> Iterator[Design]:
 def _near(problem: Problem, app: Application) -> list[tuple[float, Places]]:
     """The mappings with frames in turn that are nearly the fastest by their predictions, with
     these."""
-    options = [_options(problem, task) for task in app.tasks]
-    if prod(map(len, options)) > MOST_LOOKS:
-        return []
     found = []
-    for chosen in product(*options):
-        if any(len(place.processors) > 1 for place in chosen):
-            places = {place.task: place for place in chosen}
-            found.append((cost(problem, places), places))
+    for cores in (problem.cpus, problem.cpus[1:]):
+        options = [_options(problem, task, cores) for task in app.tasks]
+        choices: Iterable[tuple[Placement, ...]] = product(*options)
+        if prod(map(len, options)) > MOST_LOOKS:
+            choices = [tuple(own[-1] for own in options)]
+        for chosen in choices:
+            if any(len(place.processors) > 1 for place in chosen):
+                places = {place.task: place for place in chosen}
+                found.append((cost(problem, places), places))
     limit = (1 + NEARLY) * min((predicted for predicted, _ in found), default=0.0)
     return [each for each in found if each[0] <= limit]
 
 
-def _options(problem: Problem, task: Task) -> list[Placement]:
-    """Where a task may be: as pinned, or on all cores, or on the one with the other tasks."""
+def _options(problem: Problem, task: Task, cores: tuple[str, ...]) -> list[Placement]:
+    """Where a task may be: as pinned, or on the first core with the other tasks, or on `cores` in
+    turn."""
     if task.name in problem.pins:
         return [problem.pins[task.name]]
     places = [Placement(task.name, problem.cpus[:1])]
     if task.name in problem.networks or (task.replicable and not task.built_in):
-        places.append(Placement(task.name, problem.cpus))
+        places.append(Placement(task.name, cores))
     return places

@@ -73,6 +73,17 @@ def test_whole_frames_in_turn_wait_hardly(stateless: str, in_turn: list[int], ms
     assert design in [replace(d, plain=False) for d in plain_ways(problem(stateless), "throughput")]
 
 
+def test_where_the_other_tasks_need_a_core_they_have_one() -> None:
+    given = problem("-sss-")
+    times = {**given.firing_ns, "A.t0": {"cpu": 10e6}}
+    (pool,) = given.platform.pools
+    platform = replace(given.platform, pools=(replace(pool, count=4),))
+    (design,) = whole_frames(replace(given, platform=platform, firing_ns=times))
+    places = {p.task: p.processors for p in design.mapping.placements}
+    assert places["A.t0"] == places["A.t4"] == FIRST
+    assert places["A.t1"] == ("core[1]", "core[2]", "core[3]")
+
+
 def test_without_a_task_to_share_there_are_no_whole_frames_in_turn() -> None:
     assert not list(whole_frames(problem("-----")))
 
