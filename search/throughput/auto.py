@@ -253,10 +253,10 @@ def _on_other_cores(problem: Problem, objective: Objective) -> Iterator[Design]:
     yield complete(problem, plans, "network on a core of its own", objective)
     plans = whole(problem.networks, problem.cpus)
     yield _plain(complete(problem, plans, "frames in turn", objective))
-    others = _on_one_core(problem)
-    yield complete(problem, plans, "frames in turn, others on one core", objective, others)
     if objective == "throughput":
         yield from map(_plain, whole_frames(problem))
+    others = _on_one_core(problem)
+    yield complete(problem, plans, "frames in turn, others on one core", objective, others)
 
 
 def on_default_engine(problem: Problem, contest: Contest, objective: Objective) -> Iterator[Design]:
@@ -457,7 +457,8 @@ def decided(decision: Decision) -> str:
         ),
         "out of budget": (
             "undecided: the budget ended before the race separated the configurations in it; the"
-            " answer is the plain way that is best by all runs, or the best where there is none"
+            " answer is the plain way that is best by all runs, and of nearly equal ones the one"
+            " with the lowest latency, or the best where there is none"
         ),
     }[decision]
 

@@ -2,7 +2,7 @@
 
 In: designs, and a function that runs each in a process of its own. Out: the winner of the race
 (`race`). A fixed share of the budget is kept for it; if the budget ends before it is decided, the
-answer is the best plain design. Several machines run designs in parallel.
+answer is the best plain design so far. Several machines run designs in parallel.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ NEAR = 1.2
 FINALISTS = 1
 #: Plain designs race unless they take this many times as long as the best.
 UNLUCKY = 2.0
+#: Designs within this factor of the best are nearly equal, if the budget ends before the race does.
+SO_FAR = 1.05
 
 
 @dataclass(eq=False)
@@ -151,7 +153,7 @@ class Contest:
         while len(racing) > 1:
             if not self._affords(racing) or not self._ran_all(racing):
                 self.decision = "out of budget"
-                return _best_plain(racing)
+                return self._best_plain(racing)
             racing = self._preferred([entry for entry in racing if not entry.out])
             ruling = rule([entry.race for entry in racing], among)
             beaten = beaten or bool(ruling.beaten)
@@ -167,6 +169,17 @@ class Contest:
         elif beaten:
             self.decision = "separated"
         return winner
+
+    def _best_plain(self, racing: Sequence[ContestEntry]) -> ContestEntry:
+        """The best of the plain designs that are still in the race, by the rounds so far; of all,
+        if no other is plain. For throughput, of nearly equal ones the one with the lowest latency.
+        """
+        plain = [entry for entry in racing if entry.design.plain] or list(racing)
+        best_first = sorted(plain, key=lambda e: e.score)
+        if self._objective != "throughput":
+            return best_first[0]
+        near = [e for e in best_first if e.score <= best_first[0].score * SO_FAR]
+        return by_latency(near, [e.latency for e in near])[0]
 
     def _preferred(self, racing: Sequence[ContestEntry]) -> list[ContestEntry]:
         """The order in which designs of equal throughput win: those with the lowest latency first,
@@ -310,10 +323,3 @@ def by_latency(
         ordered += [e for e in rest if not is_lower(least, known[id(e)])]
         rest = [e for e in rest if is_lower(least, known[id(e)])]
     return ordered
-
-
-def _best_plain(racing: Sequence[ContestEntry]) -> ContestEntry:
-    """The best of the plain designs that are still in the race, by the rounds so far; of all, if no
-    other is plain."""
-    plain = [entry for entry in racing if entry.design.plain]
-    return min(plain or racing, key=lambda entry: entry.score)

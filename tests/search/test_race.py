@@ -245,6 +245,16 @@ def test_a_budget_that_ends_before_answers_with_the_best_plain_way(
     assert told.startswith("undecided: ") and "best so far" not in told, "it may be behind others"
 
 
+@pytest.mark.parametrize(("share", "winner"), [(0.97, "one core"), (0.9, "in turn")])
+def test_at_the_end_of_the_budget_the_lower_latency_wins_among_nearly_equal_ones(
+    monkeypatch: pytest.MonkeyPatch, share: float, winner: str
+) -> None:
+    machine = Machine(monkeypatch, **{"one core": 1.0, "in turn": share, "stages": 0.85})
+    machine.latencies = {"one core": 1.0, "in turn": 2.0, "stages": 3.0}
+    contest = entered(machine, Budget(60, evaluations=9), "one core", "in turn")
+    assert name_of(contest.decide()) == winner and contest.decision == "out of budget"
+
+
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0])
 def test_the_budget_is_kept_whatever_a_run_takes(
     monkeypatch: pytest.MonkeyPatch, seconds: float
