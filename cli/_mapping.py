@@ -13,7 +13,14 @@ from ..driver.solve.state_map import States
 from ..driver.text.check import ValidScenario
 from ..model.deployment import PlannedMemory
 from ..model.diagnostic import listed
-from ..model.mapping import Contestant, Mapping, NetworkPlan, in_words, race_in_words
+from ..model.mapping import (
+    Contestant,
+    Mapping,
+    NetworkPlan,
+    in_words,
+    is_lower,
+    race_in_words,
+)
 from ..runtime.report import columns
 from ..search.throughput.design import EVERY_WAY
 from ._deadlines import document as joint_document
@@ -137,14 +144,17 @@ def table(mapping: Mapping, limit: int | None) -> str:
     """The contestants with their values, and the effort of the search; `limit` is its budget of
     evaluations, if it has one."""
     unit = UNITS[mapping.effort.objective]
-    rows = [["contestant", "configuration", f"predicted {unit}", f"measured {unit}", "runs"]]
+    heading = ["contestant", "configuration", f"predicted {unit}", f"measured {unit}", "runs"]
+    latencies = mapping.effort.objective == "throughput"
+    rows = [[*heading, "latency ms"] if latencies else heading]
     for contestant in mapping.contestants:
         configuration = contestant.configuration
         if len(configuration) > WIDEST:
             configuration = configuration[: WIDEST - 3] + "..."
         predicted = _value(mapping, contestant.predicted_ns)
         measured = _value(mapping, contestant.measured_ns)
-        rows.append([contestant.name, configuration, predicted, measured, f"{contestant.runs}"])
+        row = [contestant.name, configuration, predicted, measured, f"{contestant.runs}"]
+        rows.append([*row, _latency(contestant)] if latencies else row)
     effort = mapping.effort
     looked, ran = f"{effort.evaluations} configurations", f"{effort.measured_runs} runs"
     if limit is not None and effort.measured_runs:  # then runs are counted
@@ -167,13 +177,23 @@ def _decision(mapping: Mapping) -> str:
     raced = race_in_words(mapping)
     if raced:
         return f"{raced}\n"
-    values = [(c.predicted_ns, c.name) for c in others if 0 < c.predicted_ns < first.predicted_ns]
-    if first.measured_ns is not None or not values:
+    better = [c for c in others if 0 < c.predicted_ns < first.predicted_ns]
+    if first.measured_ns is not None or not better:
         return ""
-    return (
-        f"`{min(values)[1]}` is not better by 1 %: within the tie margin the simpler"
-        f" `{first.name}` wins\n"
-    )
+    best = min(better, key=lambda c: c.predicted_ns)
+    wins = f"the simpler `{first.name}` wins"
+    if is_lower(first.predicted_latency_ns, best.predicted_latency_ns):
+        wins = f"`{first.name}` wins, whose latency is lower"
+    return f"`{best.name}` is not better by 1 %: within the tie margin {wins}\n"
+
+
+def _latency(contestant: Contestant) -> str:
+    """The measured latency of a configuration, or the predicted one of one that was not run."""
+    if contestant.latency_ns is not None:
+        return f"{contestant.latency_ns / 1e6:.4g}"
+    if contestant.predicted_latency_ns is not None:
+        return f"predicted {contestant.predicted_latency_ns / 1e6:.4g}"
+    return "-"
 
 
 def _value(mapping: Mapping, ns: float | None) -> str:
@@ -263,7 +283,13 @@ def _contestant(mapping: Mapping, contestant: Contestant) -> dict[str, Any]:
         "predicted_fps": _frames_per_second(mapping, contestant.predicted_ns),
         "measured_fps": _frames_per_second(mapping, contestant.measured_ns),
         "runs": contestant.runs,
+        "predicted_latency_ms": _in_ms(contestant.predicted_latency_ns),
+        "measured_latency_ms": _in_ms(contestant.latency_ns),
     }
+
+
+def _in_ms(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e6, 3)
 
 
 def _effort(mapping: Mapping) -> dict[str, Any]:

@@ -313,8 +313,20 @@ def as_text(platform: str, placements: Iterable[Placement], networks: Iterable[N
 
 #: How the race of measured configurations ended; empty without one. `separated`: the answer was
 #: faster than every other one in a paired test; `tie`: the simplest of those that were not
-#: separated; `out of budget`: the best plain way, as nothing better was certain in time.
-Decision = Literal["", "separated", "tie", "out of budget"]
+#: separated; `lower latency`: of these, the one with a lower latency than simpler ones; `out of
+#: budget`: the best plain way, as nothing better was certain in time.
+Decision = Literal["", "separated", "tie", "lower latency", "out of budget"]
+
+
+#: Latencies up to this many times a lower one are equal to it.
+SAME_LATENCY = 1.1
+
+
+def is_lower(latency_ns: float | None, other_ns: float | None) -> bool:
+    """Is a latency clearly lower than another one? Not known of an unknown one."""
+    if latency_ns is None or other_ns is None:
+        return False
+    return latency_ns * SAME_LATENCY < other_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +334,8 @@ class Contestant:
     """A configuration that a search evaluated: the time between frames, predicted and measured.
 
     `measured_ns` is None if it was not run, `runs` counts how often it was. `pins` is the text that
-    selects it.
+    selects it. `latency_ns` is the median time from start to end of a frame as it was measured,
+    `predicted_latency_ns` as it is predicted; None if unknown.
     """
 
     name: str
@@ -331,6 +344,8 @@ class Contestant:
     measured_ns: _Ns | None = None
     pins: str = ""
     runs: _WholeNs = 0
+    latency_ns: _Ns | None = None
+    predicted_latency_ns: _Ns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,6 +621,9 @@ def race_in_words(mapping: Mapping) -> str:
         return f"separated: `{first.name}` is faster than the others of the race in paired runs"
     if decision == "tie":
         return f"tie: no other one is surely faster than `{first.name}`, which is simpler"
+    if decision == "lower latency":
+        lowest = f"whose latency is lower: {(first.latency_ns or 0) / 1e6:.4g} ms"
+        return f"tie: no other one is surely faster than `{first.name}`, {lowest}"
     if decision == "out of budget":
         return f"out of budget: the race was not decided, `{first.name}` is the answer so far"
     return ""

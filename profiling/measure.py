@@ -38,7 +38,7 @@ class MeasurementFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
     """The results of a run, in ns: mean times of firings by task; by app the mean time between
-    frames, the mean and the longest time from start to end of a frame, the number of frames that
+    frames, the median and the longest time from start to end of a frame, the number of frames that
     were due (complete ones, and those that could not begin in time) and of missed deadlines, and
     for each of its `paths` the longest latency, the number of latencies and of missed deadlines;
     the busy share by processor; `delayed`, the share of its time in which the program was ready but

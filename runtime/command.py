@@ -8,7 +8,7 @@ import platform
 import signal
 import sys
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union
+from typing import IO, Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union
 
 from .bag import Bag
 from .ends import refusal
@@ -175,6 +175,7 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
     try:  # now, not after hours of running
         trace = _opened(options.trace, Output)
         measured = _opened(options.report_to, Output)
+        table_file = _opened(options.table, Output)
         shows = _shows(options)
         flight = _traced(program, options)
         recording = _opened(options.record, partial(_recording, program, options))
@@ -196,11 +197,15 @@ def _run(program: Program, options: RunOptions, received: Sequence[int]) -> int:
         flight.finish(failed=not good)
     document = report(program, _status(program, options, good, received))
     if trace is not None:
-        delivered &= _write(trace, run.tracer.events(build_of(run.home)))
+        delivered &= _write(trace, partial(json.dump, run.tracer.events(build_of(run.home))))
     if measured is not None:
-        delivered &= _write(measured, document, indent=1)
-    wanted = not options.quiet and (good or any(a["frames"] for a in document["apps"].values()))
-    delivered &= _print(table(document) + "\n" if wanted else "")
+        delivered &= _write(measured, partial(json.dump, document, indent=1))
+    ran = good or any(a["frames"] for a in document["apps"].values())
+    if table_file is not None:
+        text = table(document) + "\n" if ran else ""
+        delivered &= _write(table_file, lambda stream: stream.write(text))
+    shown = ran and table_file is None and not options.quiet
+    delivered &= _print(table(document) + "\n" if shown else "")
     _say_end(program, options, good, document)
     status = _status(program, options, good, received)
     return status if delivered else status or 1
@@ -274,7 +279,7 @@ def _flight(program: Program, asked: str) -> FlightRecorder:
 
     def write(events: Dict[str, Any]) -> None:
         try:
-            written = _write(Output(path), events)
+            written = _write(Output(path), partial(json.dump, events))
         except OSError as error:
             written = False
             complain("cannot write %s: %s" % (path, error.strerror))
@@ -362,10 +367,11 @@ def _status(program: Program, options: RunOptions, good: bool, received: Sequenc
     return 1 if options.fail_on_miss and late else 0
 
 
-def _write(output: Output, document: Any, indent: Optional[int] = None) -> bool:
+def _write(output: Output, write: Callable[[IO[str]], Any]) -> bool:
+    """Write an output by a function of its stream; False, and said, where that is not possible."""
     try:
         with output.written() as stream:
-            json.dump(document, stream, indent=indent)
+            write(stream)
     except OSError as error:
         complain("cannot write %s: %s" % (output.name, error.strerror))
         return False
@@ -388,7 +394,8 @@ def _report_in_place(
             complain("cannot write %s: %s" % (path, error.strerror))
         else:
             document = report(program, status)
-            _write(output, document if counted else uncounted(document), indent=1)
+            told = document if counted else uncounted(document)
+            _write(output, partial(json.dump, told, indent=1))
 
     return write
 

@@ -128,6 +128,9 @@ class RunOptions:
         alone=True,
     )
     report_to: Optional[str] = _option("write the measurements as JSON", "FILE", name="report")
+    table: Optional[str] = _option(
+        "write the table to FILE instead of standard output", "FILE", alone=True
+    )
     live: Optional[int] = _option(
         "write a line of JSON to this file descriptor every half second",
         "FD",

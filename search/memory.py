@@ -80,7 +80,12 @@ def search(
     best, runs = fitting[0], 0
     decision: Decision = ""
     contestants = tuple(
-        Contestant(each.design.name, each.design.configuration, each.design.predicted)
+        Contestant(
+            each.design.name,
+            each.design.configuration,
+            each.design.predicted,
+            predicted_latency_ns=each.design.latency_ns,
+        )
         for each in fitting[:MOST_SHOWN]
     )
     if measure is not None and not limit.least:

@@ -34,6 +34,7 @@ OPTIONS = frozenset(
         "trace",
         "trace_frames",
         "report_to",
+        "table",
         "quiet",
         "strict",
         "watchdog",

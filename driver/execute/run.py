@@ -174,7 +174,7 @@ def _run_alone(
 ) -> FinishedRun:
     """Run a program on one machine; with its options further words are `asked` of it."""
     host, (options, more) = building.host, asked
-    own = replace(options, report_to=None, trace=None, record=None)
+    own = replace(options, report_to=None, trace=None, table=None, record=None)
     words = replace(own, quiet=options.quiet or document).words()
     words += more
     with reached(host), host.writing(_outputs(options)) as files:
@@ -228,6 +228,8 @@ def _outputs(options: RunOptions) -> dict[str, Path | None]:
         outputs["--report"] = Path(options.report_to)
     if options.trace is not None:
         outputs["--trace"] = Path(options.trace)
+    if options.table is not None:
+        outputs["--table"] = Path(options.table)
     if options.record is not None:
         outputs["--record"] = Path(options.record)
     return outputs

@@ -18,7 +18,7 @@ from ...machines.host import HERE, Host
 from ...machines.search_workers import SearchWorkers
 from ...model.deployment import PlannedMemory
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import Mapping
+from ...model.mapping import Contestant, Mapping
 from ...model.platform import Platform
 from ...model.quantity import in_bytes
 from ...model.times import times_of
@@ -349,7 +349,7 @@ def _supposing(mapping: Mapping, valid: Valid, known: KnownTimes) -> Mapping:
     mapping = replace(mapping, effort=effort)
     if len(without_times(valid, known.times)) < len(sources_of(valid, known.times)):
         return mapping
-    contestants = tuple(replace(each, predicted_ns=0.0) for each in mapping.contestants)
+    contestants = tuple(_unpredicted(each) for each in mapping.contestants)
     networks = []
     for network in mapping.networks:
         stages = tuple(replace(stage, predicted_ns=0.0) for stage in network.stages)
@@ -362,6 +362,10 @@ def _supposing(mapping: Mapping, valid: Valid, known: KnownTimes) -> Mapping:
         predicted_period_ns=(),
         why=(),
     )
+
+
+def _unpredicted(contestant: Contestant) -> Contestant:
+    return replace(contestant, predicted_ns=0.0, predicted_latency_ns=None)
 
 
 @dataclass(frozen=True, slots=True)

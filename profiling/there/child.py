@@ -16,6 +16,7 @@ from collections.abc import Collection
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from statistics import median
 from typing import Any, Optional
 
 from .full import Watched, watch
@@ -370,7 +371,7 @@ def _of_apps(apps: list[Any]) -> dict[str, Any]:
     """What was seen of apps."""
     finished = [a for a in apps if a.frames]
     return {
-        "latency_ns": {a.name: a.total_latency / a.frames for a in finished},
+        "latency_ns": {a.name: median(a.latencies) for a in finished if a.latencies},
         "longest_ns": {a.name: a.longest_latency for a in finished},
         "frames": {a.name: a.frames - a.skipped + a.not_begun for a in apps},
         "misses": {a.name: a.misses for a in apps},

@@ -213,7 +213,7 @@ def _of_report(report: Dict[str, Any]) -> Dict[str, Any]:
     return {
         "mean_ns": {name: t["mean_us"] * 1e3 for name, t in tasks if t["firings"]},
         "period_ns": {name: _period_ns(app) for name, app in apps.items()},
-        "latency_ns": {name: of["mean"] * 1e6 for name, of in latencies.items()},
+        "latency_ns": {name: of["p50"] * 1e6 for name, of in latencies.items()},
         "longest_ns": {name: round(of["max"] * 1e6) for name, of in latencies.items()},
         "frames": {name: _due(app) for name, app in report["apps"].items()},
         "misses": {name: app["deadline_misses"] for name, app in report["apps"].items()},

@@ -16,10 +16,10 @@ from math import inf
 from statistics import median
 
 from ...analysis.dataflow.order import components
-from ...model.mapping import Decision, Mapping, NetworkPlan, Placement
+from ...model.mapping import Decision, Mapping, NetworkPlan, Placement, is_lower
 from ...model.stateless import could_overlap, overlap_advice
 from ..budget import DEFAULT, Budget
-from .contest import Contest, ContestEntry
+from .contest import Contest, ContestEntry, by_latency
 from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
 from .design import EVERY_WAY, Design, complete, fractional_bound
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
@@ -34,6 +34,7 @@ from .problem import (
     scale,
 )
 from .race import LEVEL, least_gain
+from .whole_frames import whole_frames
 
 #: A Python task with this share of the work gets a process.
 HEAVY = 0.1
@@ -65,7 +66,7 @@ def search(
     decision: Decision = ""
     if measure is None or objective == "energy":
         entries = [ContestEntry(design) for design in (*plain, *_simplest_first(cut))]
-        winner = _least_predicted(entries)
+        winner = _least_predicted(entries, objective)
     else:
         contest = Contest(measure, objective, budget, progress)
         _compete(problem, contest, plain, cut, objective)
@@ -105,10 +106,14 @@ def _all_partitions(problem: Problem, objective: Objective) -> Iterator[Design]:
                 yield replace(design, name=f"{design.name}, on ONNX Runtime")
 
 
-def _least_predicted(entries: Sequence[ContestEntry]) -> ContestEntry:
-    """The simplest entry whose prediction equals the least one."""
+def _least_predicted(entries: Sequence[ContestEntry], objective: Objective) -> ContestEntry:
+    """Of the entries whose predictions equal the least one, for throughput the one with the lowest
+    latency, and of equal ones the simplest."""
     least = min(e.design.predicted for e in entries)
-    return next(e for e in entries if e.design.predicted <= least * (1 + EQUAL))
+    equal = [e for e in entries if e.design.predicted <= least * (1 + EQUAL)]
+    if objective == "throughput":
+        return by_latency(equal, [e.design.latency_ns for e in equal])[0]
+    return equal[0]
 
 
 def _compete(
@@ -187,6 +192,8 @@ def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]
         first = "as pinned" if pinned else "one core"
         yield _plain(complete(problem, (), first, objective, _on_one_core(problem)))
         yield _plain(complete(problem, (), "greedy", objective))
+        if objective == "throughput" and len(problem.cpus) > 1:
+            yield from map(_plain, whole_frames(problem))
         return
     kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
     able = {kind: p for kind, p in kinds.items() if problem.runs_networks_on(kind)}
@@ -246,6 +253,8 @@ def _on_other_cores(problem: Problem, objective: Objective) -> Iterator[Design]:
     yield complete(problem, plans, "network on a core of its own", objective)
     plans = whole(problem.networks, problem.cpus)
     yield _plain(complete(problem, plans, "frames in turn", objective))
+    if objective == "throughput":
+        yield from map(_plain, whole_frames(problem))
     others = _on_one_core(problem)
     yield complete(problem, plans, "frames in turn, others on one core", objective, others)
 
@@ -425,7 +434,7 @@ def _comparison(
     if decision:
         yield decided(decision)
     racers = [e for e in others if e.race]
-    if winner.race and decision in ("tie", "out of budget"):
+    if winner.race and decision in ("tie", "lower latency", "out of budget"):
         level = LEVEL / max(1, len(racers))
         gain = max((least_gain(e.race, winner.race, level) for e in racers), default=0.0)
         yield f"its runs could have shown a configuration that is {gain:.1%} better, and no less"
@@ -443,15 +452,24 @@ def decided(decision: Decision) -> str:
         "": "there was no race",
         "separated": "the race separated it from every other configuration in it",
         "tie": "the race was a tie, which goes to the simpler configuration",
+        "lower latency": (
+            "the race was a tie, which goes to the configuration with the lower latency"
+        ),
         "out of budget": (
             "undecided: the budget ended before the race separated the configurations in it; the"
-            " answer is the plain way that is best by all runs, or the best where there is none"
+            " answer is the plain way that is best by all runs, and of nearly equal ones the one"
+            " with the lowest latency, or the best where there is none"
         ),
     }[decision]
 
 
 def _predicted_lead(winner: Design, other: Design) -> str:
     gain = other.predicted / winner.predicted - 1
+    if gain < 0 and is_lower(winner.latency_ns, other.latency_ns):
+        return (
+            f"{other.name} is predicted {-gain:.1%} better, but with a higher latency; within the"
+            " margin the lower latency wins"
+        )
     if gain < 0:
         return (
             f"{other.name} is predicted {-gain:.1%} better but more complex; within the margin"

@@ -2,7 +2,7 @@
 
 In: designs, and a function that runs each in a process of its own. Out: the winner of the race
 (`race`). A fixed share of the budget is kept for it; if the budget ends before it is decided, the
-answer is the best plain design. Several machines run designs in parallel.
+answer is the best plain design so far. Several machines run designs in parallel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import inf
 from statistics import median
 
 from ...model.diagnostic import Errors
-from ...model.mapping import Contestant, Decision, Mapping, as_text
+from ...model.mapping import Contestant, Decision, Mapping, as_text, is_lower
 from ..budget import Budget
 from .design import Design
 from .partition import Objective
@@ -29,18 +29,22 @@ NEAR = 1.2
 FINALISTS = 1
 #: Plain designs race unless they take this many times as long as the best.
 UNLUCKY = 2.0
+#: Designs within this factor of the best are nearly equal, if the budget ends before the race does.
+SO_FAR = 1.05
 
 
 @dataclass(eq=False)
 class ContestEntry:
     """A design with the results of its runs, in the unit of the objective.
 
-    `values` are those of all runs, `race` those of the rounds of the race. `seconds` is how long
-    its last run took, start and end included; `out`: a run failed.
+    `values` are those of all runs, `race` those of the rounds of the race, `latencies` the median
+    latencies of all runs in ns. `seconds` is how long its last run took, start and end included;
+    `out`: a run failed.
     """
 
     design: Design
     values: list[float] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
     race: list[Run] = field(default_factory=list)
     seconds: float = 0.0
     last: Measurement | None = None
@@ -60,6 +64,11 @@ class ContestEntry:
         return inf if value is None else value
 
     @property
+    def latency(self) -> float | None:
+        """The median latency of its frames, in the median of all runs; None if it is unknown."""
+        return median(self.latencies) if self.latencies else None
+
+    @property
     def last_run(self) -> Run:
         """Its last run, as one of the race."""
         return Run(self.values[-1], 0.0 if self.last is None else self.last.delayed)
@@ -76,6 +85,8 @@ class ContestEntry:
             self.value,
             pins,
             len(self.values),
+            self.latency,
+            self.design.latency_ns,
         )
 
 
@@ -137,26 +148,55 @@ class Contest:
         """The winner of the race. Ctrl-C ends the race as the end of the budget does."""
         racing = self._racers()
         among = len(racing)
-        beaten = tied = False
+        beaten = False
+        tied: list[ContestEntry] = []
         while len(racing) > 1:
             if not self._affords(racing) or not self._ran_all(racing):
                 self.decision = "out of budget"
-                return _best_plain(racing)
-            racing = [entry for entry in racing if not entry.out]
+                return self._best_plain(racing)
+            racing = self._preferred([entry for entry in racing if not entry.out])
             ruling = rule([entry.race for entry in racing], among)
             beaten = beaten or bool(ruling.beaten)
-            tied = tied or bool(ruling.tied)
+            tied += [racing[k] for k in ruling.tied]
             gone = {*ruling.beaten, *ruling.tied}
             racing = [entry for k, entry in enumerate(racing) if k not in gone]
-        if tied:
+        winner = racing[0]
+        simplest = min([winner, *tied], key=self._simplest_first.index)
+        if simplest is not winner:
+            self.decision = "lower latency"
+        elif tied:
             self.decision = "tie"
         elif beaten:
             self.decision = "separated"
-        return racing[0]
+        return winner
+
+    def _best_plain(self, racing: Sequence[ContestEntry]) -> ContestEntry:
+        """The best of the plain designs that are still in the race, by the rounds so far; of all,
+        if no other is plain. For throughput, of nearly equal ones the one with the lowest latency.
+        """
+        plain = [entry for entry in racing if entry.design.plain] or list(racing)
+        best_first = sorted(plain, key=lambda e: e.score)
+        if self._objective != "throughput":
+            return best_first[0]
+        near = [e for e in best_first if e.score <= best_first[0].score * SO_FAR]
+        return by_latency(near, [e.latency for e in near])[0]
+
+    def _preferred(self, racing: Sequence[ContestEntry]) -> list[ContestEntry]:
+        """The order in which designs of equal throughput win: those with the lowest latency first,
+        and of equal latencies the simplest. For another objective latency does not count."""
+        ordered = [entry for entry in self._simplest_first if entry in racing]
+        if self._objective != "throughput":
+            return ordered
+        return by_latency(ordered, [e.latency for e in ordered])
+
+    @property
+    def _simplest_first(self) -> list[ContestEntry]:
+        return sorted(self.entries, key=lambda e: e.design.complexity)
 
     def _racers(self) -> list[ContestEntry]:
         """The leader, the plain designs, the simplest one, and others near the leader as far as the
-        budget is enough for some rounds; at least two. They are sorted from simple to complex."""
+        budget is enough for some rounds, the one with the lowest latency among them; at least two.
+        """
         best_first = sorted((e for e in self.measured if not e.out), key=lambda e: e.score)
         leader = best_first[0]
         simplest = min(best_first, key=lambda e: e.design.complexity)
@@ -168,13 +208,20 @@ class Contest:
                     chosen.append(entry)
             elif entry.score <= leader.score * NEAR:
                 others.append(entry)
-        for entry in others[:FINALISTS]:
+        for entry in self._finalists(others):
             if self._affords([*chosen, entry], SOME):
                 chosen.append(entry)
         if len(chosen) < 2:
             chosen = best_first[:2]
-        in_order = [e for e in self.entries if e in chosen]
-        return sorted(in_order, key=lambda e: e.design.complexity)
+        return self._preferred([e for e in self.entries if e in chosen])
+
+    def _finalists(self, others: list[ContestEntry]) -> list[ContestEntry]:
+        """Of designs near the leader, best first, those that may race beside the plain ones."""
+        best = others[:FINALISTS]
+        known = [e for e in others if e.latency is not None]
+        if self._objective == "throughput" and known:
+            best.append(min(known, key=lambda e: e.latency or 0.0))
+        return list(dict.fromkeys(best))
 
     def _affords(self, racing: Sequence[ContestEntry], rounds: int = 1) -> bool:
         """True if the budget is enough for so many rounds, which take as long as the last runs."""
@@ -254,13 +301,25 @@ class Contest:
         entry.last = measurement
         value = measurement.value(self._objective)
         entry.values.append(value)
+        if measurement.latency is not None:
+            entry.latencies.append(measurement.latency)
         if self._progress is not None:
             text = f"{value / 1e6:8.3f} ms  {entry.design.name}: {entry.design.configuration}"
             self._progress(text, evaluations=len(self.entries), value=value)
 
 
-def _best_plain(racing: Sequence[ContestEntry]) -> ContestEntry:
-    """The best of the plain designs that are still in the race, by the rounds so far; of all, if no
-    other is plain."""
-    plain = [entry for entry in racing if entry.design.plain]
-    return min(plain or racing, key=lambda entry: entry.score)
+def by_latency(
+    entries: Sequence[ContestEntry], latencies: Sequence[float | None]
+) -> list[ContestEntry]:
+    """The entries with the lowest latencies first; equal ones stay in their order, and all do where
+    a latency is unknown."""
+    known = {id(e): ns for e, ns in zip(entries, latencies, strict=True) if ns is not None}
+    if len(known) < len(entries):
+        return list(entries)
+    ordered: list[ContestEntry] = []
+    rest = list(entries)
+    while rest:
+        least = min(known[id(e)] for e in rest)
+        ordered += [e for e in rest if not is_lower(least, known[id(e)])]
+        rest = [e for e in rest if is_lower(least, known[id(e)])]
+    return ordered

@@ -7,8 +7,9 @@ evaluator. All searches build their answers here, so that their predictions can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 from ...model.application import Application
@@ -23,6 +24,7 @@ from ...model.mapping import (
 from ...model.scope import Scope
 from . import greedy
 from .cycles import cyclic, least_ns
+from .executed import latency_ns
 from .partition import Objective
 from .plans import sketch, stage_names
 from .problem import Problem, loads, scale, speedup
@@ -34,16 +36,27 @@ EVERY_WAY = Scope(
 )
 
 
+def _unknown() -> None:
+    """The latency of a design that cannot be executed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """`predicted` is the value of the objective: ns between frames, ns from start to end, or nJ per
-    frame. `plain`: users would write it by hand."""
+    frame. `plain`: users would write it by hand. `execute` finds the latency of its program."""
 
     name: str
     mapping: Answer
     predicted: float
     load: Mapping[str, float]
     plain: bool = False
+    execute: Callable[[], float | None] = field(default=_unknown, repr=False, compare=False)
+
+    @property
+    def latency_ns(self) -> float | None:
+        """The predicted median latency of frames when the program runs at full speed; None if it is
+        unknown."""
+        return self.execute()
 
     @property
     def configuration(self) -> str:
@@ -104,7 +117,8 @@ def complete(
     mapping = replace(answer, placements=placements, networks=networks, search="auto")
     placement = {p.task: p for p in answer.placements}
     predicted = _value(problem, sketched, placement, networks, objective)
-    return Design(name, mapping, predicted, loads(sketched, placement))
+    execute = partial(latency_ns, sketched, placement)
+    return Design(name, mapping, predicted, loads(sketched, placement), execute=execute)
 
 
 def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> NetworkPlan:

@@ -46,9 +46,9 @@ UTILIZATION = 1e7
 class Measurement:
     """The results of a run of the mapped program, in ns.
 
-    Time between frames and from start to end of a frame by app; mean time of a firing by task
-    (stages are tasks: `App.net.stage1`); the share of the time that processors were busy, and that
-    in which the program was ready but other programs had the cores.
+    Time between frames and median time from start to end of a frame by app; mean time of a firing
+    by task (stages are tasks: `App.net.stage1`); the share of the time that processors were busy,
+    and that in which the program was ready but other programs had the cores.
     """
 
     period_ns: dict[str, float]
@@ -56,6 +56,11 @@ class Measurement:
     firing_ns: dict[str, float] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
     delayed: float = 0.0
+
+    @property
+    def latency(self) -> float | None:
+        """The median latency of the app where it is largest; None if none was measured."""
+        return max(self.latency_ns.values(), default=None)
 
     def value(self, objective: Objective) -> float:
         """The measured latency or time between frames, for the app where it is largest."""

@@ -187,8 +187,15 @@ def test_how_the_race_ended_stands_above_what_was_spent() -> None:
         "out of budget: the race was not decided, `one core` is the answer so far",
         spent,
     ]
-    rows = map_table(ran, None).splitlines()
-    assert rows[0].split()[-1] == "runs" and rows[2].split()[-1] == "8"
+    low, high = replace(simple, latency_ns=3.25e6), replace(fast, predicted_latency_ns=4e7)
+    ran = replace(ran, contestants=(low, high))
+    assert last("lower latency") == [
+        "tie: no other one is surely faster than `one core`, whose latency is lower: 3.25 ms",
+        spent,
+    ]
+    rows = [line.split() for line in map_table(ran, None).splitlines()]
+    assert rows[0][-3:] == ["runs", "latency", "ms"] and rows[2][-2:] == ["8", "3.25"]
+    assert rows[3][-2:] == ["predicted", "40"]
 
 
 def test_a_simpler_configuration_wins_ties_of_predictions_and_says_so() -> None:
@@ -198,6 +205,11 @@ def test_a_simpler_configuration_wins_ties_of_predictions_and_says_so() -> None:
     )
     assert map_table(predicted, None).splitlines()[-2] == (
         "`2 stages` is not better by 1 %: within the tie margin the simpler `one core` wins"
+    )
+    low, high = (replace(c, predicted_latency_ns=ns) for c, ns in ((simple, 5e6), (fast, 9.98e6)))
+    assert map_table(replace(predicted, contestants=(low, high)), None).splitlines()[-2] == (
+        "`2 stages` is not better by 1 %: within the tie margin `one core` wins, whose latency is"
+        " lower"
     )
     won = replace(predicted, contestants=(fast, simple))
     assert map_table(won, 9).endswith("\n\nauto: 7 of 9 configurations, 0 runs, 0.0 s")

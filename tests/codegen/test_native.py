@@ -579,6 +579,24 @@ def test_its_report_is_that_of_the_program_in_python(faults: Path, tmp_path: Pat
     assert document["memory"].keys() == expected["memory"].keys()
 
 
+def test_a_table_in_a_file_leaves_standard_output_to_the_tasks(
+    faults: Path, tmp_path: Path
+) -> None:
+    words = ["--frames", "3", "--full-speed"]
+    _, plain, _ = run(faults, *words, "--quiet")
+    for quiet in ([], ["--quiet"]):
+        status, printed, _ = run(faults, *words, *quiet, "--table", str(tmp_path / "table"))
+        assert (status, printed) == (0, plain)
+        assert (tmp_path / "table").read_text().startswith("app ")
+    # standard error may be a file, where the program says other things as well
+    log = tmp_path / "log"
+    command = f'echo before >> {log}; "$0" --frames 3 --full-speed --table /dev/stderr 2>> {log}'
+    subprocess.run(["sh", "-c", command, faults / "main"], check=True, timeout=HANGS)
+    assert log.read_text().startswith("before\n") and "latency ms" in log.read_text()
+    status, printed, said = run(faults, *words, "--table", str(tmp_path / "no" / "table"))
+    assert status == 1 and not printed and "cannot write" in said
+
+
 def test_a_trace_has_every_firing_and_frame(faults: Path, tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     status, _, said = run(

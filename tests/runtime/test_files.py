@@ -120,6 +120,21 @@ def test_descriptors_are_written_into(
     assert document["apps"]["A"]["frames"] == 2 and end
 
 
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_a_table_in_a_file_leaves_standard_output_to_the_tasks(
+    program: Path, tmp_path: Path, quiet: list[str]
+) -> None:
+    file = tmp_path / "table"
+    file.write_text(OLD)
+    done = run(program, "--frames", "2", "--table", str(file), *quiet)
+    assert (done.returncode, done.stdout) == (0, "saw 0\nsaw 1\n")
+    assert file.read_text().startswith("app ") and "A.s" in file.read_text()
+    done = run(program, "--frames", "2", "--table", "/dev/stderr", *quiet)
+    assert done.stdout == "saw 0\nsaw 1\n" and "latency ms" in done.stderr
+    refused = run(program, "--frames", "2", "--table", str(tmp_path / "no" / "table"))
+    assert refused.returncode == 1 and not refused.stdout and "cannot write" in refused.stderr
+
+
 def test_devices_and_pipes(program: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -156,6 +156,7 @@ class Machine:
     ) -> None:
         self.now, self._seconds, self._times = 0.0, seconds, times
         self.order: list[str] = []
+        self.latencies: dict[str, float] = {}
         self.interrupt_at = self.fail_at = 10**9
         clock = SimpleNamespace(monotonic=lambda: self.now)
         for module in (budgets, contests):
@@ -168,7 +169,9 @@ class Machine:
         self.now += self._seconds
         if len(self.order) >= self.fail_at and mapping.search != "one core":
             raise Errors([Diagnostic("F606", "it crashed", None)])
-        return Measurement({"A": self._times[mapping.search]})
+        latency = self.latencies.get(mapping.search)
+        latencies = {} if latency is None else {"A": latency}
+        return Measurement({"A": self._times[mapping.search]}, latencies)
 
 
 def entered(machine: Callable[[Mapping], Measurement], budget: Budget, *plain: str) -> Contest:
@@ -205,6 +208,31 @@ def test_a_tie_goes_to_the_simpler_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert name_of(contest.decide()) == "one core" and contest.decision == "tie"
 
 
+@pytest.mark.parametrize(
+    ("latencies", "winner", "decision"),
+    [
+        ((2.0, 6.0, 1.0), "stages", "lower latency"),
+        ((2.0, 6.0, 1.9), "one core", "tie"),  # nearly equal
+        ((2.0, 1.0, 0.95), "in turn", "lower latency"),  # and of equal ones the simpler
+        ((2.0, 6.0), "one core", "tie"),  # one is unknown
+    ],
+)
+def test_a_tie_goes_to_the_lower_latency(
+    monkeypatch: pytest.MonkeyPatch, latencies: tuple[float, ...], winner: str, decision: str
+) -> None:
+    machine = Machine(monkeypatch, **{"one core": 1.0, "in turn": 0.999, "stages": 1.001})
+    machine.latencies = dict(zip(("one core", "in turn", "stages"), latencies, strict=False))
+    contest = entered(machine, Budget(60), "one core", "in turn")
+    assert (name_of(contest.decide()), contest.decision) == (winner, decision)
+
+
+def test_a_lower_latency_does_not_make_up_for_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, **{"one core": 1.0, "in turn": 0.6, "stages": 0.55})
+    machine.latencies = {"one core": 1.0, "in turn": 2.0, "stages": 3.0}
+    contest = entered(machine, Budget(60), "one core", "in turn")
+    assert name_of(contest.decide()) == "stages" and contest.decision == "separated"
+
+
 @pytest.mark.parametrize("budget", [Budget(12), Budget(60, evaluations=12)])
 def test_a_budget_that_ends_before_answers_with_the_best_plain_way(
     monkeypatch: pytest.MonkeyPatch, budget: Budget
@@ -215,6 +243,16 @@ def test_a_budget_that_ends_before_answers_with_the_best_plain_way(
     assert contest.runs <= 12
     told = auto.decided(contest.decision)
     assert told.startswith("undecided: ") and "best so far" not in told, "it may be behind others"
+
+
+@pytest.mark.parametrize(("share", "winner"), [(0.97, "one core"), (0.9, "in turn")])
+def test_at_the_end_of_the_budget_the_lower_latency_wins_among_nearly_equal_ones(
+    monkeypatch: pytest.MonkeyPatch, share: float, winner: str
+) -> None:
+    machine = Machine(monkeypatch, **{"one core": 1.0, "in turn": share, "stages": 0.85})
+    machine.latencies = {"one core": 1.0, "in turn": 2.0, "stages": 3.0}
+    contest = entered(machine, Budget(60, evaluations=9), "one core", "in turn")
+    assert name_of(contest.decide()) == winner and contest.decision == "out of budget"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 3.0])

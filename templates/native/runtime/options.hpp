@@ -14,7 +14,7 @@ struct Options {
     bool full_speed = false, fail_on_miss = false, quiet = false, real_time = false, reserve = false;
     bool strict = false;
     std::vector<std::string> settings;
-    std::string trace, trace_frames, report, record, channels;
+    std::string trace, trace_frames, report, table, record, channels;
     std::string start, events, control, replay, clocks = "model";  // of programs with states
     double watchdog = 60, seconds = -1;  // -1: as long as it takes
 };
@@ -144,10 +144,10 @@ inline std::vector<std::string> give_all(const std::vector<Setting> &known, cons
 inline const char *const USAGE =
     "usage: main [-h] [--frames N] [--seconds S] [--full-speed] [--fail-on-miss]\n"
     "            [--set APP.TASK.NAME=VALUE]\n"
-    "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--quiet] [--watchdog S]\n"
-    "            [--strict] [--real-time] [--reserve] [--start STATE] [--events FILE]\n"
-    "            [--control PATH] [--record FILE] [--channels NAMES] [--replay FILE]\n"
-    "            [--clocks HOW]\n";
+    "            [--trace FILE] [--trace-frames A:B] [--report FILE] [--table FILE]\n"
+    "            [--quiet] [--watchdog S] [--strict] [--real-time] [--reserve]\n"
+    "            [--start STATE] [--events FILE] [--control PATH] [--record FILE]\n"
+    "            [--channels NAMES] [--replay FILE] [--clocks HOW]\n";
 inline const char *const ABOUT =
     "\nRun this program.\n\noptions:\n"
     "  -h, --help            show this help message and exit\n"
@@ -162,6 +162,7 @@ inline const char *const ABOUT =
     "  --trace FILE          write a trace for ui.perfetto.dev\n"
     "  --trace-frames A:B    only frames A to B - 1 of each app are in the trace\n"
     "  --report FILE         write the measurements as JSON\n"
+    "  --table FILE          write the table to FILE instead of standard output\n"
     "  --quiet               no progress and no table\n"
     "  --watchdog S          stop when a firing (not of a source that waits for data), a start\n"
     "                        or a close takes longer than S seconds; 0 = never (default 60)\n"
@@ -227,6 +228,7 @@ inline Options parsed(int count, char **words)
         }
         std::string *const text = is("--trace")          ? &options.trace
                                   : is("--report")       ? &options.report
+                                  : is("--table")        ? &options.table
                                   : is("--trace-frames") ? &options.trace_frames
                                   : is("--start")        ? &options.start
                                   : is("--events")       ? &options.events

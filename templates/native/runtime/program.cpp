@@ -529,7 +529,7 @@ class Execution
 public:
     Execution(const About &about, const Options &options) : about(about), options(options) {}
 
-    int executed(Output *measured, Output *trace_file)
+    int executed(Output *measured, Output *trace_file, Output *table_file)
     {
         if (run.real_time)
             lock_memory();
@@ -557,11 +557,11 @@ public:
         const bool recorded = !recorder || recorder->finish(options.quiet);
         if (run.control)
             Control::total();
-        return told(measured, trace_file, recorded);
+        return told(measured, trace_file, table_file, recorded);
     }
 
 private:
-    int told(Output *measured, Output *trace_file, bool delivered)
+    int told(Output *measured, Output *trace_file, Output *table_file, bool delivered)
     {
         const auto write_to = [&](Output *output, const std::string &content) {
             const std::string why = output ? output->written(content) : "";
@@ -576,8 +576,11 @@ private:
         bool any = !run.failed && !interrupts.first;
         for (const App *app : App::all)
             any |= app->total() > 0;
+        if (table_file)
+            write_to(table_file, any ? table(about) : "");
+        const bool shown = any && !table_file && !options.quiet;
         errno = 0;
-        if ((any && !options.quiet && printf("%s", table(about).c_str()) < 0) || fflush(stdout)) {
+        if ((shown && printf("%s", table(about).c_str()) < 0) || fflush(stdout)) {
             if (errno != EPIPE) {
                 Run::complain(std::string("cannot write to standard output: ") + strerror(errno));
                 delivered = false;
@@ -648,7 +651,7 @@ void prepare(const Options &options)
 // From the first task that starts to the last one that is closed, without files; its status.
 int execute(const About &about, const Options &options)
 {
-    return Execution(about, options).executed(nullptr, nullptr);
+    return Execution(about, options).executed(nullptr, nullptr, nullptr);
 }
 
 // Open ends, for which it is called from elsewhere, and which only samples replace.
@@ -721,10 +724,12 @@ int main(const About &about, int count, char **words)
             Run::complain(refused);
     };
     supervise(options.watchdog, tell, put_back);
-    Output measured, trace_file;
+    Output measured, trace_file, table_file;
     std::string why = options.trace.empty() ? "" : trace_file.open(options.trace);
     if (why.empty() && !options.report.empty())
         why = measured.open(options.report);
+    if (why.empty() && !options.table.empty())
+        why = table_file.open(options.table);
     int status = 1;
     if (why.empty() && recording) {
         why = recording->begin(options.record);
@@ -734,6 +739,7 @@ int main(const About &about, int count, char **words)
         Run::complain(why);
         trace_file.forget();
         measured.forget();
+        table_file.forget();
     } else {
         traced.wanted = !options.trace.empty();
         for (Worker *worker : run.workers)
@@ -743,7 +749,8 @@ int main(const About &about, int count, char **words)
             outside->start();
         status = Execution(about, options)
                      .executed(options.report.empty() ? nullptr : &measured,
-                               options.trace.empty() ? nullptr : &trace_file);
+                               options.trace.empty() ? nullptr : &trace_file,
+                               options.table.empty() ? nullptr : &table_file);
     }
     if (outside)
         outside->close();

@@ -133,8 +133,15 @@ public:
         char whole[PATH_MAX];
         if (realpath(path.c_str(), whole))
             target = whole;
-        struct stat known;
-        if (stat(target.c_str(), &known) == 0 && !S_ISREG(known.st_mode)) {
+        struct stat known, own;
+        const bool exists = stat(target.c_str(), &known) == 0;
+        // where this process writes as well, such as /dev/stderr, a new file would take its place
+        for (int fd = 1; fd <= 2 && exists && !file; fd++)
+            if (fstat(fd, &own) == 0 && own.st_dev == known.st_dev && own.st_ino == known.st_ino)
+                file = fdopen(dup(fd), "w");
+        if (file)
+            return "";
+        if (exists && !S_ISREG(known.st_mode)) {
             file = fopen(target.c_str(), "w");
         } else {
             fresh = target + ".flowc-" + std::to_string(started_as);
