@@ -92,8 +92,8 @@ class FixedPoint(ABC, Generic[E]):
         for number, cluster in enumerate(self.net.clusters):
             for group in (self.net.system.groups[g] for g in cluster.groups):
                 if group.jitter is None and group.gated and group.trigger is None:
-                    reason = f"a source of `{group.name}` may wait for its readers while data come"
-                    yield number, f"{reason}: on one CPU they need not"
+                    reason = f"a source of `{group.name}` may wait for late iterations"
+                    yield number, f"{reason} while data come: on one CPU it need not"
                 elif group.jitter is None:
                     yield number, f"nothing bounds how late iterations of `{group.name}` begin"
 

@@ -15,18 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate
+from math import ceil, inf
 from typing import Protocol, TypeVar
 
 from .system import (
-    TimedChannel,
     TimedGroup,
     TimedSystem,
     TimedTrigger,
     in_order_of_release,
-    per_iteration,
-    sources,
-    workers_of,
 )
 
 #: Jitters that still grow after so many solutions are without bound.
@@ -70,15 +66,16 @@ def with_releases(
 
 
 def _held_up(group: TimedGroup, system: TimedSystem, solution: Solution) -> TimedGroup:
-    """A gated group has no bound where a source may wait for its readers while a token is there.
+    """A gated group has no bound where its source may wait for iterations before, though a token
+    is there: no more of them are under way than fit into its deadline, at least one.
 
     On a CPU that the group does not leave, source and reader wait for each other anyway: their
-    priorities are equal. Elsewhere no source waits as long as everything keeps to its bounds, if
-    each iteration has ended before the next one, and a reader always waits before the token comes.
+    priorities are equal.
     """
     if not group.gated or group.jitter is None or _is_on_one_cpu(group, system):
         return group
-    if not solution.overlap(group.name) and _readers_wait(group, system, solution):
+    most = inf if group.due is None else max(1, ceil(Fraction(group.due) / Fraction(group.period)))
+    if solution.overlap(group.name) < most:
         return group
     return replace(group, jitter=None)
 
@@ -88,61 +85,6 @@ def _is_on_one_cpu(group: TimedGroup, system: TimedSystem) -> bool:
     used = {task.processor for task in group.tasks}
     places = [p for p in system.processors if p.name in used]
     return len(places) == 1 and places[0].scheduler != "fifo" and not places[0].wakeup
-
-
-def _readers_wait(group: TimedGroup, system: TimedSystem, solution: Solution) -> bool:
-    """Does at least one reader of each source wait before any token comes that the source takes?
-
-    A reader waits once its worker has ended what comes before in its order. That may be of an
-    iteration that is still to come, where the reader has initial tokens.
-    """
-    for task in group.tasks:
-        channels = [c for c in group.channels if c.source == task.name]
-        if task.name not in sources(group) or not channels:
-            continue
-        for firing in range(task.firings):
-            comes = Fraction(firing) * group.period / task.firings
-            waits = (_waits_from(group, c, firing, system, solution) for c in channels)
-            if not any(time is not None and time <= comes for time in waits):
-                return False
-    return True
-
-
-def _waits_from(
-    group: TimedGroup, channel: TimedChannel, firing: int, system: TimedSystem, solution: Solution
-) -> Fraction | None:
-    """From when on, after the release of its iteration, the reader of a channel waits for what a
-    firing of its source makes. None where nothing bounds it. In the worker of the source no reader
-    makes it wait."""
-    behind, reading = _reader_of(group, channel, firing)
-    latest = Fraction(0)
-    for worker in workers_of(system):
-        fired = [(place.group, place.task) for place in worker.sequence]
-        if (group.name, channel.destination) not in fired:
-            continue
-        if (group.name, channel.source) in fired:
-            return Fraction(0)
-        for number, place in enumerate(worker.sequence):
-            if (place.task, place.firing) != (channel.destination, reading):
-                continue
-            before = worker.sequence[number - 1]
-            ends = solution.task_ends(TimedTrigger(before.group, before.task))
-            if before.group != group.name or ends is None:
-                return None
-            later = behind + before.index - before.stage - place.index + place.stage
-            if not number:
-                later -= dict(worker.rounds).get(group.name, 1)
-            latest = max(latest, ends[before.firing][1] + later * Fraction(group.period))
-    return latest
-
-
-def _reader_of(group: TimedGroup, channel: TimedChannel, firing: int) -> tuple[int, int]:
-    """How many iterations later the first token of a firing is read, and by which firing."""
-    firings = {task.name: task.firings for task in group.tasks}
-    made = per_iteration(channel.produced, firings[channel.source])
-    taken = list(accumulate(per_iteration(channel.consumed, firings[channel.destination])))
-    behind, number = divmod(sum(made[:firing]) + channel.delay, taken[-1])
-    return behind, next(k for k, total in enumerate(taken) if total > number)
 
 
 def _at_first(system: TimedSystem) -> TimedSystem:

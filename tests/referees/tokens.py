@@ -3,8 +3,8 @@
 Random systems of two to four apps (random_programs.py), most of which read the tokens of one before
 them, are executed by a simulator that shares no code with flowc (event_simulator.py). What it has
 on top, from docs/language.md: a token comes when a firing of its writer ends, and a source takes
-each once; a source that drops (`gated`) fires only when a reader waits for it, and takes the oldest
-of the newest tokens, so that some are lost. Responses count from the token that was taken. Data
+each once; a source that drops (`gated`) fires only while fewer iterations are under way than fit
+into the deadline, and takes the oldest of the newest tokens, so that some are lost. Responses count from the token that was taken. Data
 from outside come in any phase, late as well where no firing counts on their pace.
 
     python tests/referees/tokens.py [KIND ...] [--systems 100] [--seed 0] [--runs 12]
@@ -116,14 +116,12 @@ class Reading(Playing):
         ends = [run.iterations[group.name] * group.period for group in system.groups]
         #: What has not ended by then waits for tokens that were lost.
         self.until = 2 * max(ends)
-        self.gated = {group.name for group in system.groups if group.gated}
-        self.home: dict[str, Worker] = {}
-        for worker, timed in zip(self.workers, system.workers, strict=False):
-            self.home.update((place.task, worker) for place in timed.sequence)
-        self.readers: dict[str, set[str]] = {}
+        #: Of apps whose sources drop: how many iterations may be under way.
+        self.limits: dict[str, int] = {}
+        self.done = {group.name: 0 for group in system.groups}
         for group in system.groups:
-            for channel in group.channels:
-                self.readers.setdefault(channel.source, set()).add(channel.destination)
+            if group.gated and group.due is not None:
+                self.limits[group.name] = max(1, ceil(group.due / group.period))
             if group.trigger is not None or group.offset is None:
                 self._add_reader(group)
 
@@ -159,7 +157,8 @@ class Reading(Playing):
     def _at_hand(self, firing: Firing) -> bool:
         task = firing.task
         if task.name in self.data:
-            if task.app.name in self.gated and not self._is_wanted(task):
+            limit = self.limits.get(task.app.name)
+            if limit is not None and firing.iteration - self.done[task.app.name] >= limit:
                 return False
             if self._oldest(task) is None:
                 data = self.data[task.name]
@@ -168,18 +167,6 @@ class Reading(Playing):
                     self._wake_at(data[there])
                 return False
         return super()._at_hand(firing)
-
-    def _is_wanted(self, source: Task) -> bool:
-        """Does a reader wait for the next token of a source?"""
-        readers = self.readers.get(source.name, set())
-        if not readers or any(self.home[r] is self.home[source.name] for r in readers):
-            return True
-        for reader in readers:
-            w = self.home[reader]
-            waits = w.parts is None and w.done < len(w.todo)
-            if waits and w.todo[w.done].task.name == reader:
-                return True
-        return False
 
     def _start(self, w: Worker) -> bool:
         started = super()._start(w)
@@ -214,6 +201,7 @@ class Reading(Playing):
         if task.sink:
             left = app.left[n] = app.left.get(n, app.sink_firings) - 1
             if not left:  # what needs no token may end before one has come
+                self.done[app.name] += 1
                 first = self.came.get((reading[0].name, n * reading[0].firings), self.now)
                 keep_larger(self.seen.responses, app.name, (self.now - first, n))
 
