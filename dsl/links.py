@@ -79,22 +79,25 @@ class _Growing:
 
 def _may_begin(apps: Sequence[Application], context: Context) -> None:
     """Report apps that take tokens of each other in a circle: the first of them never comes."""
-    import networkx as nx
-
-    graph: nx.DiGraph[str] = nx.DiGraph()
     writers: dict[str, Task] = {}
     readers: list[tuple[Task, str]] = []
+    for app in apps:
+        for task in app.tasks:
+            if task.link is not None and task.link.writes:
+                writers[task.link.name] = task
+            elif task.link is not None and not task.link.latest:
+                readers.append((task, app.name))
+    if len(readers) < 2:
+        return
+    import networkx as nx  # importing it is slow
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
     for app in apps:
         tasks = {task.name: task for task in app.tasks}
         for channel in app.channels:
             reads = tasks[channel.destination].port(channel.destination_port).rates
             if not channel.delay and reads[0]:
                 graph.add_edge(channel.source, channel.destination)
-        for task in app.tasks:
-            if task.link is not None and task.link.writes:
-                writers[task.link.name] = task
-            elif task.link is not None and not task.link.latest:
-                readers.append((task, app.name))
     for task, _ in readers:
         if task.link is not None and task.link.name in writers:
             graph.add_edge(writers[task.link.name].name, task.name)

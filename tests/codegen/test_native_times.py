@@ -202,7 +202,7 @@ def stand_in(build: Path, report: dict[str, Any], events: Sequence[dict[str, Any
 
 def test_a_task_that_a_trace_has_lost_has_its_mean(tmp_path: Path) -> None:
     """Others have fired so often since then that their events have taken its place."""
-    latency = {"mean": 0.5, "max": 0.75}
+    latency = {"p50": 0.5, "max": 0.75}
     app = {
         "frames": 10,
         "skipped": 0,
