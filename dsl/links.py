@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
@@ -91,13 +91,7 @@ def _may_begin(apps: Sequence[Application], context: Context) -> None:
         return
     import networkx as nx  # importing it is slow
 
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    for app in apps:
-        tasks = {task.name: task for task in app.tasks}
-        for channel in app.channels:
-            reads = tasks[channel.destination].port(channel.destination_port).rates
-            if not channel.delay and reads[0]:
-                graph.add_edge(channel.source, channel.destination)
+    graph: nx.DiGraph[str] = nx.DiGraph(arrow for app in apps for arrow in _first_waits(app))
     for task, _ in readers:
         if task.link is not None and task.link.name in writers:
             graph.add_edge(writers[task.link.name].name, task.name)
@@ -109,6 +103,15 @@ def _may_begin(apps: Sequence[Application], context: Context) -> None:
             notes = [Note("and here", task.span) for task, _ in ends[1:]]
             help_text = "read one of them with `latest`, which begins with zeros"
             context.fault("F204", message, ends[0][0].span, notes=notes, help=help_text)
+
+
+def _first_waits(app: Application) -> Iterator[tuple[str, str]]:
+    """A task, and one that cannot fire for the first time before it."""
+    tasks = {task.name: task for task in app.tasks}
+    for channel in app.channels:
+        reads = tasks[channel.destination].port(channel.destination_port).rates
+        if not channel.delay and reads[0]:
+            yield channel.source, channel.destination
 
 
 def _may_skip(app: Application, context: Context) -> None:

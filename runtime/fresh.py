@@ -68,11 +68,10 @@ class Gate(WaitingPlace):
         self._per_iteration = task.per_iteration
         #: Where tasks wait for tokens, and how many of them an iteration has.
         self._places = [place for source in (task, *beside) for place in _places(source)]
-        #: Nothing waits for that demand: with a period, an iteration begins when it may.
+        #: Does it wait for no demand? With a period, an iteration begins when it may.
         self._asked = task.app.period is not None or not self._places
         self._asked |= not all(_waits(channel) for channel, _ in self._places)
-        samplers = (t for t in beside if isinstance(t.code, Sampler))
-        self._beside = [(other.per_iteration, _sampler(other)) for other in samplers]
+        self._beside = [(t.per_iteration, t.code) for t in beside if isinstance(t.code, Sampler)]
         self.destination = task.name
         self.source = ", ".join(dict.fromkeys(c.destination for c, _ in self._places))
         for channel, _ in self._places:
@@ -125,11 +124,6 @@ def _waits(channel: Channel) -> bool:
     """Does the reader of a source's tokens wait for those of its iteration? Tasks in the worker of
     the source fire after it, and behind initial tokens they take those of an earlier one."""
     return not isinstance(channel, LocalChannel) and not channel.delay
-
-
-def _sampler(task: Task) -> Sampler:
-    assert isinstance(task.code, Sampler)
-    return task.code
 
 
 def _add_gate(program: Program, task: Task) -> None:

@@ -642,6 +642,8 @@ class _Precedence:
     def _add_tokens(self) -> None:
         """What has to end before a token, before what waits for the token."""
         groups = self.net.system.groups
+        if all(group.trigger is None for group in groups):
+            return
         index = {group.name: number for number, group in enumerate(groups)}
         behind = [_behind_release(group) for group in groups]
         before: dict[int, set[Firing]] = {}

@@ -18,12 +18,7 @@ from fractions import Fraction
 from math import ceil, inf
 from typing import Protocol, TypeVar
 
-from .system import (
-    TimedGroup,
-    TimedSystem,
-    TimedTrigger,
-    in_order_of_release,
-)
+from .system import TimedGroup, TimedSystem, TimedTrigger, in_order_of_release
 
 #: Jitters that still grow after so many solutions are without bound.
 MOST_SOLUTIONS = 32

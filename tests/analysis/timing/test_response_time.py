@@ -515,8 +515,8 @@ def test_faults_are_named(made: TimedGroup, words: str) -> None:
 
 
 def test_a_writer_takes_no_time_from_the_reader_of_its_token() -> None:
-    """Whoever is more urgent, each iteration of a reader follows that of its writer. A firing of
-    the writer behind the token still counts."""
+    """With either priority, each iteration of a reader follows that of its writer. A firing of the
+    writer behind the token still counts."""
     for writing, taking in itertools.product((1, 2), repeat=2):
         first = group("A", 10, task("a", "c", 4), priority=writing)
         second = replace(reading("B", "A", "a"), priority=taking)
