@@ -72,6 +72,11 @@ class RivalLane:
     whole: bool = False
     number: int = 0
 
+    def arrival(self, following: int) -> int:
+        """When the job with that number comes at the earliest, in the other one's times."""
+        rounds, place = divmod(following, len(self.jobs))
+        return self.ready[place] + rounds * self.turn + self.ahead
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseWindow:
@@ -115,12 +120,13 @@ class Curbed:
 @dataclass(slots=True)
 class Met:
     """What a chain has met of a rival so far: `following` is the number of the next of its jobs,
-    `jobs` and `time` are those it has met and what they take. Of kin, `held_back` cannot start yet.
-    `counted` has each of them with its time, where that is asked for.
+    which comes at time `coming`. `jobs` and `time` are those it has met and what they take. Of kin,
+    `held_back` cannot start yet. `counted` has each of them with its time, where that is asked for.
     """
 
     rival: RivalLane
     following: int
+    coming: int
     jobs: int = 0
     time: int = 0
     by_task: dict[int, Curbed] = field(default_factory=dict)
@@ -128,8 +134,25 @@ class Met:
     counted: list[tuple[int, int]] | None = None
 
 
-#: The rivals on one clock, as they are met in each phase that counts.
-Phases = list[list[Met]]
+@dataclass(slots=True)
+class Phases:
+    """The rivals on one clock, as a chain meets them in each phase that counts.
+
+    `coming` is a heap of them by the time at which the next job comes: a phase and a place in it.
+    `waiting` are those of which jobs are held back. `most` is what they take in the worst phase. It
+    only grows, except where the chain and they are `queued`: there it depends on the chain too.
+    """
+
+    phases: list[list[Met]]
+    queued: bool
+    coming: list[tuple[int, int, int]] = field(init=False)
+    waiting: set[tuple[int, int]] = field(default_factory=set)
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        places = ((p, i) for p, phase in enumerate(self.phases) for i in range(len(phase)))
+        self.coming = [(self.phases[p][i].coming, p, i) for p, i in places]
+        heapq.heapify(self.coming)
 
 
 @dataclass(slots=True)
@@ -155,8 +178,8 @@ class WindowChain:
     @property
     def met(self) -> Iterator[Met]:
         """All rivals in all phases."""
-        for phases in self.rivals:
-            for phase in phases:
+        for clock in self.rivals:
+            for phase in clock.phases:
                 yield from phase
 
 
@@ -382,17 +405,20 @@ class WindowSolver(FixedPoint[WindowEnd]):
     def _chain(self, j: int, start: int) -> WindowChain:
         number = self.net.jobs[j].worker
         queued = self.sums[number] is not None
-        rivals = [self._phases(r, start, whole=queued) for r in self.rivals[number]]
+        rivals = [self._phases(r, start, queued=queued) for r in self.rivals[number]]
         slowing = []
         for _, clocks in self.slowing[number]:
             slowing.append([self._phases(r, start, whole=True) for r in clocks])
         return WindowChain(j, start, start, start, rivals, slowing)
 
-    def _phases(self, rivals: ClockRivals, start: int, whole: bool) -> Phases:
+    def _phases(
+        self, rivals: ClockRivals, start: int, *, queued: bool = False, whole: bool = False
+    ) -> Phases:
         """The rivals on one clock in all phases that count for a chain with that start. Jobs count
-        `whole` until they have ended, or for what they can have left."""
+        `whole` until they have ended, or for what they can have left; `queued` jobs are whole."""
         if rivals.known:
-            return [[self._met(rival, start) for rival in rivals.lanes]]
+            return Phases([[self._met(rival, start) for rival in rivals.lanes]], queued)
+        whole = whole or queued
         phases = []
         for phase in self._critical(rivals, start, whole):
             number = self._round_in(rivals.within, phase, start)
@@ -406,7 +432,7 @@ class WindowSolver(FixedPoint[WindowEnd]):
                     )
                 )
             phases.append([self._met(rival, start) for rival in moved])
-        return phases
+        return Phases(phases, queued)
 
     def _round_in(self, window: PhaseWindow | None, phase: int, start: int) -> int | None:
         """In which round of a worker its start is in a phase; None where it may be in several."""
@@ -450,7 +476,8 @@ class WindowSolver(FixedPoint[WindowEnd]):
         spread = rival.late * (2 if rival.kin else 1)
         since = start - rival.ahead - self.reach[rival.lane] - spread
         rounds, within = divmod(since, rival.turn)
-        return Met(rival, rounds * len(rival.jobs) + bisect_left(rival.ready, within))
+        following = rounds * len(rival.jobs) + bisect_left(rival.ready, within)
+        return Met(rival, following, rival.arrival(following))
 
     def _extend(self, chain: WindowChain, j: int) -> None:
         """One more job at the end of a chain: the least time at which it can surely have ended."""
@@ -462,13 +489,13 @@ class WindowSolver(FixedPoint[WindowEnd]):
         cluster = self.net.lanes[job.worker].cluster
         limit = chain.start + self.longest[cluster] + self.net.clusters[cluster].round
         end = chain.end + more
-        for met in chain.met:
-            if met.held_back:
-                self._start_held_back(chain, met, j)
+        for clock in chain.rivals:
+            if clock.waiting:
+                self._start_held_back(chain, clock, j)
         while True:
             work = chain.own
-            for phases in chain.rivals:
-                work += max(self._taken(chain, phase, j, end) for phase in phases)
+            for clock in chain.rivals:
+                work += self._taken(chain, clock, j, end)
             if slowing:
                 work = self._slowed(chain, work, end, slowing)
             if end > limit:
@@ -478,18 +505,26 @@ class WindowSolver(FixedPoint[WindowEnd]):
             end = chain.start + work
         chain.end = end
 
-    def _taken(self, chain: WindowChain, phase: list[Met], j: int, end: int) -> int:
-        """What rivals take in one phase from a chain until a time."""
-        time = 0
-        for met in phase:
+    def _taken(self, chain: WindowChain, clock: Phases, j: int, end: int) -> int:
+        """What rivals on a clock take from a chain until a time, in the worst phase."""
+        coming = clock.coming
+        while coming and coming[0][0] < end:
+            _, phase, place = coming[0]
+            met = clock.phases[phase][place]
             self._meet(chain, met, j, end)
-            time += self.taken(chain, met)
-        return time
+            heapq.heapreplace(coming, (met.coming, phase, place))
+            if met.held_back:
+                clock.waiting.add((phase, place))
+            if not clock.queued:
+                clock.most = max(clock.most, sum(m.time for m in clock.phases[phase]))
+        if clock.queued:
+            return max(sum(self.taken(chain, m) for m in phase) for phase in clock.phases)
+        return clock.most
 
     def worst(self, chain: WindowChain) -> Iterator[Met]:
         """The rivals of a chain, on each clock in the phase in which they take most."""
-        for phases in chain.rivals:
-            yield from max(phases, key=lambda phase: sum(self.taken(chain, m) for m in phase))
+        for clock in chain.rivals:
+            yield from max(clock.phases, key=lambda phase: sum(self.taken(chain, m) for m in phase))
 
     def taken(self, chain: WindowChain, met: Met) -> int:
         """What a rival takes from a chain, if the chain meets no more of it.
@@ -505,17 +540,14 @@ class WindowSolver(FixedPoint[WindowEnd]):
     def _meet(self, chain: WindowChain, met: Met, j: int, end: int) -> None:
         """Count what a rival can start before a time."""
         rival = met.rival
-        count = len(rival.jobs)
-        before = end - rival.ahead
-        while True:
-            rounds, place = divmod(met.following, count)
-            if rival.ready[place] + rounds * rival.turn >= before:
-                return
+        while met.coming < end:
+            rounds, place = divmod(met.following, len(rival.jobs))
             h, its_round = rival.jobs[place]
             its_round += rounds
             if not rival.ordered or not self._apart(chain, met, h, its_round, j):
                 self._add(chain, met, h, its_round)
             met.following += 1
+            met.coming = rival.arrival(met.following)
 
     def _add(self, chain: WindowChain, met: Met, h: int, rounds: int) -> None:
         """Count a job of a rival."""
@@ -543,14 +575,19 @@ class WindowSolver(FixedPoint[WindowEnd]):
             return True
         return False
 
-    def _start_held_back(self, chain: WindowChain, met: Met, j: int) -> None:
+    def _start_held_back(self, chain: WindowChain, clock: Phases, j: int) -> None:
         """Count jobs that had to wait for an earlier job of a chain, but not for this one."""
-        held_back, met.held_back = met.held_back, []
-        for h, rounds in held_back:
-            if self.order.before(j, chain.rounds + met.rival.number, h, rounds):
-                met.held_back.append((h, rounds))
-            else:
-                self._add(chain, met, h, rounds)
+        for phase, place in tuple(clock.waiting):
+            met = clock.phases[phase][place]
+            held_back, met.held_back = met.held_back, []
+            for h, rounds in held_back:
+                if self.order.before(j, chain.rounds + met.rival.number, h, rounds):
+                    met.held_back.append((h, rounds))
+                else:
+                    self._add(chain, met, h, rounds)
+            if not met.held_back:
+                clock.waiting.remove((phase, place))
+            clock.most = max(clock.most, sum(m.time for m in clock.phases[phase]))
 
     def _slowed(
         self,
@@ -565,18 +602,16 @@ class WindowSolver(FixedPoint[WindowEnd]):
         for (drag, _), clocks in zip(slowing, chain.slowing, strict=True):
             over *= drag.over
             under *= drag.under
-            busy = 0
-            for phases in clocks:
-                busy += max(sum(self._busy(chain, m, end) for m in phase) for phase in phases)
+            busy = sum(self._busy(chain, clock, end) for clock in clocks)
             lost += -(-min(window, busy) * (drag.over - drag.under) // drag.over)
         return min(work + lost, -(-work * over // under))
 
-    def _busy(self, chain: WindowChain, met: Met, end: int) -> int:
-        """How long a worker keeps its processor busy between the start of a chain and a time."""
-        if self.net.lanes[met.rival.lane].cluster in self.reasons:
-            return NEVER
-        self._meet(chain, met, chain.first, end)
-        return met.time
+    def _busy(self, chain: WindowChain, clock: Phases, end: int) -> int:
+        """How long rivals keep their processors busy between the start of a chain and a time."""
+        for met in clock.phases[0]:
+            if self.net.lanes[met.rival.lane].cluster in self.reasons:
+                return NEVER
+        return self._taken(chain, clock, chain.first, end)
 
 
 def rounds_apart(cluster: Cluster, rounds: int) -> int:
