@@ -6,7 +6,7 @@ with its sources, and the conditions that flowc adds to what the text says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -116,7 +116,8 @@ class _Releases:
             return Release(period_ns, sources)
         names = tuple(s.task for s in outside)
         if len(outside) < len(sources):
-            return Release(period_ns, sources, conditions=(Condition("phase", names),))
+            in_phase = (Condition("phase", names), *self._whole(app, sources))
+            return Release(period_ns, sources, conditions=in_phase)
         if len(outside) > 1:
             return self._free(period_ns, sources, (Condition("together", names),), app)
         (source,) = outside
@@ -125,12 +126,13 @@ class _Releases:
         if trigger is None or writer is None or writer.period_ns is None:
             return self._free(period_ns, sources, (), app)
         if writer.name in (*asking, app.name):
-            return Release(period_ns, sources, conditions=(Condition("phase", names),))
+            in_phase = (Condition("phase", names), *self._whole(app, sources))
+            return Release(period_ns, sources, conditions=in_phase)
         theirs = self._release(writer, writer.period_ns, (*asking, app.name))
         self.found[writer.name] = theirs
         apart = theirs.period_ns / self._firings[writer.name][trigger.task]
         own = apart * self._firings[app.name][source.task]
-        conditions = theirs.conditions
+        conditions = (*theirs.conditions, *self._whole(app, sources))
         if self._waits_for_more(app, sources):
             conditions += tuple(replace(c, name="pace") for c in conditions if c.name == "apart")
             if any(task.on_error != "stop" for task in writer.tasks):
@@ -140,9 +142,26 @@ class _Releases:
 
     def _waits_for_more(self, app: Application, sources: Iterable[Source]) -> bool:
         """Does a firing count on an earlier frame, or on several of one iteration? Then a pause is
-        as bad as data that come too soon."""
-        again = any(c.delay for c in app.channels if c.source != c.destination)
-        return again or any(self._firings[app.name][s.task] > 1 for s in sources)
+        as bad as data that come too soon. It counts on an earlier frame behind a `delay`, and where
+        it reads nothing in its first phase."""
+        first = {(t.name, port.name): port.rates[0] for t in app.tasks for port in t.inputs}
+        for c in app.channels:
+            if c.source == c.destination:
+                continue
+            if c.delay or not first[c.destination, c.destination_port]:
+                return True
+        return self._takes_several(app, sources)
+
+    def _takes_several(self, app: Application, sources: Iterable[Source]) -> bool:
+        return any(self._firings[app.name][s.task] > 1 for s in sources)
+
+    def _whole(self, app: Application, sources: Sequence[Source]) -> tuple[Condition, ...]:
+        """That no data are dropped of an iteration that takes several: later ones would take their
+        places, and it would last longer."""
+        dropping = tuple(s.task for s in sources if s.keep is not None)
+        if dropping and (len(sources) > 1 or self._takes_several(app, sources)):
+            return (Condition("taken", dropping),)
+        return ()
 
     def _free(
         self,
@@ -155,9 +174,8 @@ class _Releases:
         more = self._waits_for_more(app, sources)
         name: Literal["pace", "apart"] = "pace" if more else "apart"
         each = tuple(Condition(name, (s.task,), ceil(s.period_ns)) for s in sources)
-        made = Release(period_ns, sources, clocked=False)
-        several = made.taken if len(sources) > 1 else ()
-        return replace(made, conditions=(*each, *conditions, *several))
+        conditions = (*each, *conditions, *self._whole(app, sources))
+        return Release(period_ns, sources, clocked=False, conditions=conditions)
 
     def _sources(self, app: Application, period_ns: Fraction) -> Iterable[Source]:
         for task in app.tasks:

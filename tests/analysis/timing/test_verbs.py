@@ -51,3 +51,12 @@ def test_no_execution_exceeds_a_bound(kind: str) -> None:
         found.add(one((kind, seed, 12, False)))
     assert not found.exceeded
     assert found.proved
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("live", 5085), ("taker", 5074), ("age", 5010)])
+def test_data_that_pause_or_are_dropped_are_a_condition(kind: str, seed: int) -> None:
+    """Texts whose bounds supposed that data come every period, or that none of an iteration are
+    dropped, and did not say so."""
+    found = one((kind, seed, 18, False))
+    assert not found.exceeded
+    assert found.proved
