@@ -150,16 +150,13 @@ class _Releases:
                 continue
             if c.delay or not first[c.destination, c.destination_port]:
                 return True
-        return self._takes_several(app, sources)
-
-    def _takes_several(self, app: Application, sources: Iterable[Source]) -> bool:
         return any(self._firings[app.name][s.task] > 1 for s in sources)
 
     def _whole(self, app: Application, sources: Sequence[Source]) -> tuple[Condition, ...]:
-        """That no data are dropped of an iteration that takes several: later ones would take their
-        places, and it would last longer."""
+        """That no data are dropped of an iteration that takes several, or before one that counts on
+        an earlier frame: older or later ones would take their places."""
         dropping = tuple(s.task for s in sources if s.keep is not None)
-        if dropping and (len(sources) > 1 or self._takes_several(app, sources)):
+        if dropping and (len(sources) > 1 or self._waits_for_more(app, sources)):
             return (Condition("taken", dropping),)
         return ()
 
