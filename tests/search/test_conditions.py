@@ -200,9 +200,10 @@ EXAMPLES: dict[str, str] = {
     "phase": "`live` and timed sources in one app: `c: Cam  s: Src  c -> j.x  s -> j.z`",
     "together": "two sources of one app that are `live` or take tokens: `c: Cam  d: Cam`",
     "apart": "`task Cam { live  out x: int32 }`",
-    "pace": "a `live` source whose app has a `delay`, or ages and reactions from it",
+    "pace": "a `live` source whose app has a `delay` or a task that reads nothing in its first "
+    "phase (`rate [0, 2]`), or ages and reactions from it",
     "skips": "`on error skip` on the way of an age or a reaction",
-    "taken": "an age through `drop oldest` into an app that takes several tokens in an iteration",
+    "taken": "`drop oldest` into an app that takes several tokens in an iteration, or has a `delay`",
     "interpreter": "tasks in Python in two threads; `process`, C or `--target native` removes it",
     "niceness": "an app without a period under `static_order`",
     "equal": "`cpu big[2]  cpu little[2]`; a pin with a `wcet` removes it",
