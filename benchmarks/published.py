@@ -2,8 +2,9 @@
 
 Usage: python benchmarks/published.py [--only A,D] [--write docs/published.md]
 
-Each table and figure that can be worked out without the papers' boards is worked out again by
-flowc's own functions; the others are named with what they need. With `--write`, the page gets the
+Each table and figure that can be worked out without the papers' boards is worked out again by the
+verbs of flowc, where a text can say it, and else by its functions; the others are named with what
+they need. With `--write`, the page gets the
 parts that were asked for and keeps the others.
 """
 
@@ -39,15 +40,22 @@ flowc unites eight published systems, A to H. This page has every table and figu
 that can be worked out on any machine: the paper's number beside flowc's. It is the output of
 
 ```sh
-python benchmarks/published.py --write docs/published.md   # all, some five minutes of CPU
+python benchmarks/published.py --write docs/published.md   # all, some twelve minutes of CPU
 python benchmarks/published.py --only A,D                  # parts of it
 ```
 
 How to read it: *paper* is what the paper prints. *Computed* is the same by the paper's own rule,
 with flowc's implementation of it. *flowc* is what flowc does by default or finds at best. Where
 they differ, the text above the table says why: an error of the paper, a bound that is to hold where
-the paper's does not, another network, or other hardware. *Not here* stands where the number was
-measured on a board, or lies in a picture only. Searches get a number of evaluations, so that all of
+the paper's does not, another network, or other hardware.
+
+*Filled by* names the command that gives these numbers; the texts of `flowc map` are written to
+`build/published`, to be tried there. Columns that no command fills say so, and why: the benchmark
+asks flowc's functions about a problem that it builds itself, or only reckons with numbers that the
+paper prints. *Not here* names each table and figure that the page leaves out: measured on a board,
+in a picture only, not published, or without results.
+
+Searches get a number of evaluations, so that all of
 it is the same on every machine with the same versions of OR-Tools, ONNX Runtime and numpy, except
 for dB of twins in 8 bits: CPUs round differently.
 """

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import re
 import tempfile
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
-import onnx
-from flowc.dsl.load import load
+import flowc
 from flowc.interop.jedi import file as jedi_file
-from flowc.interop.jedi import importer as jedi
 from flowc.interop.jedi.file import JediInstance
 from flowc.model.mapping import Mapping, NetworkPlan
 from flowc.search.budget import Budget
@@ -26,10 +24,19 @@ from flowc.search.throughput.partition import (
     evaluate,
 )
 from flowc.search.throughput.problem import Measurement, Problem
-from onnx import TensorProto, helper
 from published_systems import jedi_on_twins
 from published_systems.jedi_on_twins import instance
-from published_systems.rows import Table, board, numbers, same, table
+from published_systems.rows import (
+    ARITHMETIC,
+    Table,
+    absent,
+    board,
+    by_benchmark,
+    numbers,
+    same,
+    table,
+)
+from published_systems.texts import chain
 
 from kim_examples import TABLE_3_2, TABLE_3_4, TABLE_3_5
 from paper_counts import cut_tuple_count
@@ -55,6 +62,10 @@ def tables() -> Iterator[Table]:
 
 def quick_tables() -> Iterator[Table]:
     """What takes a moment, and is the same on every CPU."""
+    yield absent(
+        "Table 3.1, Figures 3.1 to 3.7.",
+        "methods of an interface, and drawings, which have no results",
+    )
     yield _mapping_options()
     yield board("Table 3.3, accuracy.", "the trained networks and COCO")
     yield _design_space()
@@ -83,6 +94,9 @@ def _mapping_options() -> Table:
         " (frames in turn, any number of stages).",
         "option | paper | flowc | ",
         rows,
+        filled_by=by_benchmark(
+            "`flowc map --search jedi` tries these options, and prints the one that it chooses"
+        ),
     )
 
 
@@ -104,6 +118,7 @@ def _design_space() -> Table:
         "network | layers | tuples | FP16 searched | paper % | computed % | INT8 searched | paper %"
         " | computed % | ",
         rows,
+        filled_by=ARITHMETIC,
     )
 
 
@@ -128,36 +143,23 @@ def _configurations() -> Table:
         " to 19, where the table cuts after layer 23.",
         "network | precision | paper | flowc's pin | back as JEDI's",
         rows,
+        filled_by="`flowc import app.cfg -o app.flow`, `flowc check app.flow --platform xavier`, `flowc export"
+        " app.flow --format jedi --platform xavier -o back.cfg`",
     )
 
 
 def _through_flowc(there: JediInstance, layers: int, folder: Path) -> tuple[str, JediInstance]:
     """Import, check, export: the pin, and what comes back."""
-    _chain(folder / "net.onnx", layers)
-    text = folder / "app.flow"
-    text.write_text(jedi.read("app.cfg", jedi_file.text_of([(there, ())], ()).encode(), text).text)
-    loaded = load(text)
-    assert loaded.diagnostics == (), loaded.diagnostics
-    (pin,) = loaded.system.pins
-    (xavier,) = (p for p in loaded.system.platforms if p.name == "xavier")
-    back = jedi.write(loaded.system, xavier, None, None).text.encode()
+    chain(folder / "net.onnx", layers)
+    configuration, text = folder / "app.cfg", folder / "app.flow"
+    configuration.write_text(jedi_file.text_of([(there, ())], ()))
+    flowc.import_(configuration, text, force=True)
+    checked = flowc.check(text, platform="xavier")
+    assert checked.diagnostics == (), checked.diagnostics
+    back = flowc.export(text, "jedi", platform="xavier").text.encode()
     (again,) = jedi_file.read("app.cfg", back).instances
-    return text.read_text().splitlines()[pin.span.line - 1].partition(" -> ")[2], again
-
-
-def _chain(file: Path, layers: int) -> None:
-    """A network of so many layers, which have the numbers that tkDNN would give them."""
-    names = [f"l{k}" for k in range(layers)]
-    nodes = [
-        helper.make_node("Relu", [a], [b]) for a, b in zip(["image", *names], names, strict=False)
-    ]
-    first, last = (
-        helper.make_tensor_value_info(t, TensorProto.FLOAT, [1, 4]) for t in ("image", names[-1])
-    )
-    graph = helper.make_graph(nodes, "net", [first], [last])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    helper.set_model_props(model, {"darknet.tkdnn_layers": json.dumps(names)})
-    onnx.save(model, file)
+    (pin,) = re.findall(r"Net\.net -> (.*)", text.read_text())
+    return pin, again
 
 
 def _explorations() -> Table:
@@ -176,6 +178,7 @@ def _explorations() -> Table:
         " an AGX Xavier.",
         "network | fewer than its GA for tuning | fewer than the GA for all",
         rows,
+        filled_by=ARITHMETIC,
     )
 
 
@@ -229,6 +232,10 @@ def _efforts() -> Table:
         " option, are not printed; hours and engines need the board. `exact` runs one program.",
         "network | layers | tuples, paper | flowc | other settings, paper | flowc",
         rows,
+        filled_by=by_benchmark(
+            "`flowc map --search jedi` runs programs on the board; made-up times take"
+            " its place here"
+        ),
     )
 
 
@@ -262,6 +269,9 @@ def _gantt_charts() -> Table:
         " that add up do not count them.",
         "figure | inference, paper | sum of stages | in turn fps | overlapped fps",
         rows,
+        filled_by=by_benchmark(
+            "the figures have times of two parts, and no layers that a text could cut"
+        ),
     )
 
 
@@ -307,6 +317,7 @@ def _warm_starts() -> Table:
         " than 70 % of the runs (a test). The rates need an AGX Xavier.",
         "change | network | fewer tuples | fewer engines",
         rows,
+        filled_by=ARITHMETIC,
     )
 
 
@@ -327,4 +338,5 @@ def _overheads() -> Table:
         " verdicts that rest on them conditional.",
         "network | cuts, paper | computed | estimate off, paper | computed",
         rows,
+        filled_by=ARITHMETIC,
     )

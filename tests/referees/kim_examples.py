@@ -95,12 +95,15 @@ TABLE_4_7 = {
     "dla": (550.4, 640.0, 729.6, 806.4, 896.0, 972.8, 1062.4, 1152.0, 1228.8, 1395.2),
 }  # fmt: skip
 #: Table 4.8: highest frames per second of FSM-A to D with the networks of case alpha, then of
-#: beta.
-LS, BS, GB, PR = (
+#: beta. SOTA is the work [12] of the thesis; GB_BY_STATE is GB where each single state keeps its
+#: deadlines (section 4.5.3.2: beta "is the same as PR").
+LS, BS, GB, PR, SOTA, GB_BY_STATE = (
     (47, 47, 71, 40, 32, 32, 38, 28),
     (32, 32, 44, 24, 21, 21, 33, 15),
     (40,) * 4 + (28,) * 4,
     (47, 47, 56, 40, 32, 32, 38, 28),
+    (39,) * 4 + (26,) * 4,
+    (45, 45, 51, 40, 32, 32, 38, 28),
 )
 #: Table 4.9 (b): clock rates in MHz by case and frames per second.
 TABLE_4_9 = {
