@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.static_order import schedule
+from flowc.analysis.timing import by_windows
 from flowc.analysis.timing.busy_window import EventStream
 from flowc.analysis.timing.by_streams import StreamSolver
 from flowc.analysis.timing.response_time import bounds, worst_cases, worst_cases_in_time
@@ -178,6 +179,18 @@ def test_jitter_of_a_rival_counts() -> None:
         group("B", 100, task("b", "c", 5), priority=1),
     )
     assert response_times(made)["B"] == 15 == seen(made, lateness="first", offsets={"B": 15})["B"]
+
+
+def test_windows_that_meet_too_much_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds by streams remain: they are never below those by both."""
+    made = systems.random_system(random.Random(1))
+    both = worst_cases(made)
+    monkeypatch.setattr(by_windows, "MOST_MEETINGS", 0)
+    by_streams = worst_cases(made)
+    for name, response in by_streams.groups.items():
+        tighter = both.groups[name]
+        assert tighter is not None and (response is None or response >= tighter)
+    assert by_streams != both
 
 
 def test_equal_priorities_wait_for_each_other() -> None:
