@@ -404,7 +404,7 @@ def test_a_limit_is_kept_by_every_search(problem: JointProblem) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "LIMITS", (*LIMITS, Quick()))
         every = everything(problem)
-        if len(every) > 400:
+        if len(every) > 100:
             return
         verdicts = [verdict(problem, assignment) for assignment in every]
         least = min((v.maximum for v in verdicts if v.feasible), default=None)
@@ -423,7 +423,7 @@ def test_a_limit_is_kept_by_every_search(problem: JointProblem) -> None:
 def test_a_bound_of_some_candidates_holds_for_all(problem: JointProblem) -> None:
     """Whatever the one candidate of each network is that the exact search looks at."""
     every = everything(problem)
-    if len(every) > 400:
+    if len(every) > 100:
         return
     verdicts = [verdict(problem, assignment) for assignment in every]
     least = min((v.maximum for v in verdicts if v.feasible), default=None)

@@ -37,7 +37,7 @@ from random_programs import KINDS, TINY, random_program
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_execution_exceeds_a_bound(kind: str) -> None:
     small = replace(KINDS[kind], periods=(1200, 2400), most_firings=12)
-    found = hunted(small, range(25), per_end=1)
+    found = hunted(small, range(10), per_end=1)
     assert not found.refused
     assert not found.failures, told(smallest(found.failures[0]))
     assert found.responses.ratios
@@ -70,7 +70,7 @@ def test_no_combination_of_times_exceeds_a_bound(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["equal", "staged", "fifo", "contention", "lists", "wakeups"])
 def test_no_execution_with_tokens_exceeds_a_bound(kind: str) -> None:
-    found = tokens.hunted(KINDS[kind], range(5), runs=6)
+    found = tokens.hunted(KINDS[kind], range(3), runs=6)
     assert not found.failures, min(found.failures, key=len)
     assert found.ratios["outside"]
     assert found.ratios["tokens"]
@@ -78,14 +78,14 @@ def test_no_execution_with_tokens_exceeds_a_bound(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["equal", "staged", "fifo", "contention", "lists", "wakeups"])
 def test_bounds_of_readers_of_tokens_are_taken_apart(kind: str) -> None:
-    for seed in range(6):
+    for seed in range(3):
         made = tokens.random_readers(random.Random(seed), KINDS[kind])
         _hold_terms(made)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_terms_add_up_to_the_bound(kind: str) -> None:
-    for seed in range(4):
+    for seed in range(2):
         _hold_terms(random_program(random.Random(seed), replace(KINDS[kind], most_firings=12)))
 
 
