@@ -88,16 +88,12 @@ PAGES: dict[str, list[str]] = {
     ],
     "Examples": ["examples"],
     "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md"],
-    "Decisions": ["docs/decisions.md", "docs/decisions"],
+    "Decisions": ["docs/decisions"],
 }
 #: Chapters about flowc itself, which a reader with little room may leave out.
 OPTIONAL = ("Working on flowc", "Decisions")
-#: What stands before the first sentence of a page: comments, code and pictures, and of a decision
-#: its status and subject.
-NO_SENTENCE = re.compile(
-    r"<!--.*?-->|^```.*?^```$|^!\[.*?$|^(?:Status|Subject):.*?$|^## Context$",
-    re.MULTILINE | re.DOTALL,
-)
+#: What stands before the first sentence of a page: comments, code and pictures.
+NO_SENTENCE = re.compile(r"<!--.*?-->|^```.*?^```$|^!\[.*?$", re.MULTILINE | re.DOTALL)
 SETTINGS = """\
 [project]
 site_name = "flowc"
