@@ -26,6 +26,9 @@ from .fixed_point import LONGEST, FixedPoint
 from .unfolding import BlockStream, Cluster, Drag, Unfolded
 from .whole_paths import Stretch, path_bounds
 
+#: A cluster is given up after so many extensions of a chain by a job, some seconds.
+MOST_EXTENSIONS = 150_000
+
 
 @dataclass(slots=True)
 class JobChain:
@@ -245,6 +248,8 @@ class StreamSolver(FixedPoint[JobEnd]):
             if end > ends[j]:
                 ends[j] = end
                 changed = True
+            self.steps += 1
+            self._end_after(MOST_EXTENSIONS)
         return changed
 
     def _ways(self, number: int, arrival: Callable[[int], int]) -> Iterator[tuple[int, JobEnd]]:

@@ -40,14 +40,13 @@ from math import lcm, prod
 
 from ...model.workload import WorkloadCurve
 from .busy_window import Queue, Tally, sums_of
-from .fixed_point import LONGEST, FixedPoint, Unbounded
+from .fixed_point import LONGEST, FixedPoint
 from .system import TimedGroup, in_order_of_release, needs, sources
 from .unfolding import Cluster, Drag, JobWait, Unfolded
 
 #: Longer than any time that is looked at.
 NEVER = 1 << 80
-#: A cluster is given up after so many jobs of rivals that its chains have met in all passes: some
-#: seconds of work. Where bounds of late apps grow for long, those by streams remain.
+#: A cluster is given up after so many meetings of a chain with a job of a rival, some seconds.
 MOST_MEETINGS = 4_000_000
 
 
@@ -214,9 +213,6 @@ class WindowSolver(FixedPoint[WindowEnd]):
         self.alone = [self._is_alone(i) for i in range(len(net.lanes))]
         self.reach = [self._reach(i) for i in range(len(net.lanes))]
         self._waits: dict[int, int] = {}
-        #: Jobs of rivals that chains have met so far.
-        self._meetings = 0
-        self._meetings_by_cluster = [0] * len(net.clusters)
 
     def waits_until(self, j: int) -> int:
         """Once solved: from when on the worker of a job surely waits for nothing outside until the
@@ -349,16 +345,12 @@ class WindowSolver(FixedPoint[WindowEnd]):
                     if net.lanes[rival.lane].cluster in self.reasons:
                         self._disturbed(net.lanes[rival.lane].cluster, net.lanes[i].processor)
         changed = False
-        most = MOST_MEETINGS - self._meetings_by_cluster[number]
-        begin = self._meetings
         for j, chain in self._chains(number, lambda j: self.arrival(j, cluster)):
             end = chain.end - rounds_apart(cluster, chain.rounds)
             if end > self.ends[j]:
                 self.ends[j] = end
                 changed = True
-            if self._meetings - begin > most:
-                raise Unbounded(f"its windows meet more than {MOST_MEETINGS:,} firings of others")
-        self._meetings_by_cluster[number] += self._meetings - begin
+            self._end_after(MOST_MEETINGS)
         return changed
 
     def _ways(self, number: int, arrival: Callable[[int], int]) -> Iterator[tuple[int, WindowEnd]]:
@@ -552,7 +544,7 @@ class WindowSolver(FixedPoint[WindowEnd]):
         """Count what a rival can start before a time."""
         rival = met.rival
         while met.coming < end:
-            self._meetings += 1
+            self.steps += 1
             rounds, place = divmod(met.following, len(rival.jobs))
             h, its_round = rival.jobs[place]
             its_round += rounds
@@ -592,7 +584,7 @@ class WindowSolver(FixedPoint[WindowEnd]):
         for phase, place in tuple(clock.waiting):
             met = clock.phases[phase][place]
             held_back, met.held_back = met.held_back, []
-            self._meetings += len(held_back)
+            self.steps += len(held_back)
             for h, rounds in held_back:
                 if self.order.before(j, chain.rounds + met.rival.number, h, rounds):
                     met.held_back.append((h, rounds))

@@ -83,6 +83,9 @@ class FixedPoint(ABC, Generic[E]):
         self.watched = frozenset(watched)
         self.ends = [max(j.ready + j.best, j.begin) for j in net.jobs]
         self.reasons = dict(self._lost())
+        #: What passes over the cluster at hand have cost so far, in steps of an analysis.
+        self.steps = 0
+        self._steps_by_cluster = [0] * len(net.clusters)
         #: Once solved, by cluster: bounds from round 0 on, from round 1 on, and so forth.
         self._later: dict[int, list[FromRound[E]]] = {}
         self.touching = [self._touching(c) for c in net.clusters]
@@ -278,6 +281,7 @@ class FixedPoint(ABC, Generic[E]):
         its reason.
         """
         cluster = self.net.clusters[number]
+        self.steps = self._steps_by_cluster[number]
         try:
             if passes == 1:
                 self._refuse_overload(cluster)
@@ -289,7 +293,14 @@ class FixedPoint(ABC, Generic[E]):
         except Unbounded as reason:
             self.reasons[number] = str(reason)
             return True
+        self._steps_by_cluster[number] = self.steps
         return changed
+
+    def _end_after(self, most: int) -> None:
+        """Give up the cluster at hand where its passes have taken more than so many steps: bounds
+        of late apps may grow for very long."""
+        if self.steps > most:
+            raise Unbounded(f"no bound found in {most:,} steps of analysis")
 
     def _too_far(self, j: int, number: int) -> bool:
         """Is the end of a job beyond all that is looked at?"""

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from math import ceil
 
 from .background import without_background
@@ -102,7 +102,16 @@ def _alone(system: TimedSystem) -> TimedSystem:
 
 def _with_releases(system: TimedSystem, patience: Fraction | None) -> _Solved:
     """The bounds of a system whose releases are sought."""
+    if patience is None:
+        return _without_patience(system)
     _, solved = with_releases(system, lambda released: _solved(released, patience))
+    return solved
+
+
+@lru_cache(maxsize=4)
+def _without_patience(system: TimedSystem) -> _Solved:
+    """The final bounds. Kept, because verdicts, terms and reasons of one answer ask in turn."""
+    _, solved = with_releases(system, lambda released: _solved(released, None))
     return solved
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
 from flowc.analysis.dataflow.static_order import schedule
-from flowc.analysis.timing import by_windows
+from flowc.analysis.timing import by_windows, response_time
 from flowc.analysis.timing.busy_window import EventStream
 from flowc.analysis.timing.by_streams import StreamSolver
 from flowc.analysis.timing.response_time import bounds, worst_cases, worst_cases_in_time
@@ -181,14 +181,19 @@ def test_jitter_of_a_rival_counts() -> None:
     assert response_times(made)["B"] == 15 == seen(made, lateness="first", offsets={"B": 15})["B"]
 
 
-def test_windows_that_meet_too_much_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("patience", [None, Fraction(100)])
+def test_windows_that_meet_too_much_are_given_up(
+    patience: Fraction | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bounds by streams remain: they are never below those by both."""
-    made = systems.random_system(random.Random(1))
-    both = worst_cases(made)
+    made, same = (systems.random_system(random.Random(1)) for _ in range(2))
+    both = response_times(made, patience)
     monkeypatch.setattr(by_windows, "MOST_MEETINGS", 0)
-    by_streams = worst_cases(made)
-    for name, response in by_streams.groups.items():
-        tighter = both.groups[name]
+    response_time._without_patience.cache_clear()
+    by_streams = response_times(same, patience)
+    response_time._without_patience.cache_clear()
+    for name, response in by_streams.items():
+        tighter = both[name]
         assert tighter is not None and (response is None or response >= tighter)
     assert by_streams != both
 
