@@ -87,7 +87,12 @@ PAGES: dict[str, list[str]] = {
         "CHANGELOG.md",
     ],
     "Examples": ["examples"],
-    "Working on flowc": ["CONTRIBUTING.md", "docs/architecture.md"],
+    "Working on flowc": [
+        "docs/first_read.md",
+        "docs/one_firing.md",
+        "docs/architecture.md",
+        "CONTRIBUTING.md",
+    ],
     "Decisions": ["docs/decisions"],
 }
 #: Chapters about flowc itself, which a reader with little room may leave out.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import runpy
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from flowc.cli import app
 from onnx import TensorProto, helper, numpy_helper
 
 from builds import ROOT, store_profile
+from limits import HANGS
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -287,3 +289,32 @@ def test_tasks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     Path("find.flow").write_text(FIND)
     Path("search.py").write_text(SEARCH)
     assert run("find.flow", capfd, "--frames", "2") == "[[0, 1], [1, 2], [-1, -1], [-1, -1]]\n" * 2
+
+
+def test_one_firing_is_in_the_program_as_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "one_firing.md").read_text()
+    pieces = BLOCK.findall(page)
+    for language, text in pieces:
+        if language in ("flow", "c"):
+            Path(f"one.{language}").write_text(text)
+    said = {}
+    for words in ("check", "build --no-measure --target native -o b"):
+        verb, *options = words.split()
+        with pytest.raises(SystemExit) as ended:
+            app([verb, "one.flow", "--platform", "board", *options])
+        assert not ended.value.code
+        said[verb] = capfd.readouterr().out
+    (told,) = (text for language, text in pieces if language == "text")
+    assert told in said["check"]
+    program = Path("b/main.cpp").read_text().splitlines()
+    lines = [line for language, text in pieces if language == "cpp" for line in text.splitlines()]
+    assert len(lines) == 8
+    for line in lines:
+        assert line in program, line
+    done = subprocess.run(
+        ["b/main", "--frames", "2", "--quiet"], capture_output=True, text=True, timeout=HANGS
+    )
+    assert done.stdout == "0 0.5\n1 1.5\n"
