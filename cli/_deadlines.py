@@ -565,15 +565,13 @@ def _clocks(states: States) -> str:
         ]
         rows.append(["mean by weights", "", *(_w(mw) for mw in means), ""])
     said = (
-        "power by the model of the platform; no rates that keep all deadlines take less,"
+        "power by the model of the platform, minimal among the rates that keep all deadlines,"
         f" {RATES.in_words}: "
     )
     if all(clocked.whole for clocked in states.clocked.values()):
-        said += "all that do were tested"
+        said += "every combination that takes less was tested"
     else:
-        said += (
-            "proved by some that miss one, if slower clocks never make a deadline easier to keep"
-        )
+        said += "assuming that a slower clock never makes a deadline easier to keep"
     return f"{columns(rows, left=2)}\n\n{said}"
 
 

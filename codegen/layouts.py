@@ -138,7 +138,7 @@ def _app(app: DeployedApp, place: Place) -> object:
     tasks = {t.name: t for t in app.tasks}
     return (
         app.name,
-        tuple(_task(t, place) for t in app.tasks),
+        tuple(_key_of_task(t, place) for t in app.tasks),
         tuple(
             (
                 place(c.source),
@@ -155,7 +155,7 @@ def _app(app: DeployedApp, place: Place) -> object:
     )
 
 
-def _task(task: DeployedTask, place: Place) -> object:
+def _key_of_task(task: DeployedTask, place: Place) -> object:
     """Ports count by their positions: names of tensors inside of networks do not matter."""
     is_chosen = place(task.name) != task.name
     return (

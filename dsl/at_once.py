@@ -29,7 +29,7 @@ def hindrance(source: State, target: State) -> Hindrance | None:
     """An inference can be aborted only if the states differ in networks alone that are one task
     each.
     """
-    return _other_apps(source, target) or _other_networks(source, target)
+    return _other_apps(source, target) or _why_not_abortable(source, target)
 
 
 def _other_apps(source: State, target: State) -> Hindrance | None:
@@ -50,7 +50,7 @@ def _other_apps(source: State, target: State) -> Hindrance | None:
     return None
 
 
-def _other_networks(source: State, target: State) -> Hindrance | None:
+def _why_not_abortable(source: State, target: State) -> Hindrance | None:
     """Every network that changes is one task, which infers one frame at a time."""
     tasks: dict[str, Task] = {}
     for app in (*source.apps, *target.apps):

@@ -34,7 +34,7 @@ class Fleet:
     def __init__(self, boards: Sequence[Board], report: Report | None = None) -> None:
         self._there, self._report = list(boards), report
         #: Diagnostics for the user before anything is measured.
-        self.told = tuple(_one_machine(boards))
+        self.told = tuple(_duplicate_boards(boards))
         self._first = boards[0]
         self._mine = threading.local()
         self._pieces: Counter[Board] = Counter()
@@ -213,7 +213,7 @@ def fleet(
         yield boards[0] if len(boards) == 1 else Fleet(boards, report)
 
 
-def _one_machine(boards: Sequence[Board]) -> Iterator[Diagnostic]:
+def _duplicate_boards(boards: Sequence[Board]) -> Iterator[Diagnostic]:
     """Warnings for boards that are the same machine under several names."""
     for k, board in enumerate(boards):
         same = next((b for b in boards[:k] if board.boot and b.boot == board.boot), None)

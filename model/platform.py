@@ -139,7 +139,7 @@ class Platform:
         )
 
     @property
-    def silent(self) -> tuple[str, ...]:
+    def without_power_model(self) -> tuple[str, ...]:
         """Pools without declared power."""
         return tuple(pool.name for pool in self.pools if not pool.busy_w and pool.kind != "link")
 

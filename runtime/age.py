@@ -111,7 +111,7 @@ def telling(task: Task, mark: Mark) -> Optional[Release]:
     if isinstance(task, Elsewhere):
         return task.telling(mark)
     if isinstance(task.code, Reader):
-        place = _marked(task.code.link, mark, task.app.beside)
+        place = _marked(task.code.link, mark, task.app.sibling_apps)
         if place is not None:
             return partial(_mark_of_state, task, task.code, place)
     return None

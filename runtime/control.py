@@ -128,7 +128,7 @@ class Control(threading.Thread):
         """
         made = self.states[name] = State(name)
         made.clocks, made.energy_mw = clocks or {}, energy_mw
-        self._program.making = None if like is not None else made
+        self._program.state_being_built = None if like is not None else made
         if like is not None:
             made.apps, made.workers = self.states[like].apps, self.states[like].workers
         if level_of is not None:

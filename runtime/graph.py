@@ -322,7 +322,7 @@ class App:
         #: Parts of ages and reactions, which are not measured by themselves.
         self.parts: List[Path] = []
         #: The apps that run while this one does, itself included.
-        self.beside: List[App] = []
+        self.sibling_apps: List[App] = []
         self.limit = FOREVER
         self.begun = -1
         self._ended = 0

@@ -64,7 +64,7 @@ class Program:
         #: Who changes states, where there are any, and the state whose apps and processors are
         #: being made.
         self.control: Optional[Control] = None
-        self.making: Optional[State] = None
+        self.state_being_built: Optional[State] = None
         #: What joins open ends to the dataflow of a robot, where the program is a node of one.
         self.bridge: Optional[Bridge] = None
         #: Bytes that are planned for networks: weights, buffers of what is between layers, tokens
@@ -84,10 +84,10 @@ class Program:
             Fraction(deadline) if deadline else None,
         )
         self.apps.append(made)
-        made.beside = self.apps
-        if self.making is not None:
-            self.making.apps.append(made)
-            made.beside = self.making.apps
+        made.sibling_apps = self.apps
+        if self.state_being_built is not None:
+            self.state_being_built.apps.append(made)
+            made.sibling_apps = self.state_being_built.apps
         return made
 
     def channel(
@@ -114,7 +114,9 @@ class Program:
     ) -> None:
         """A worker that runs this order, again and again, scheduled like that, by that function of
         rounds.py once there is nothing to decide."""
-        self.processors.append(Processor(name, list(order), scheduling, self.making, rounds))
+        self.processors.append(
+            Processor(name, list(order), scheduling, self.state_being_built, rounds)
+        )
         self.run.add_worker()
 
     def file(self, path: str) -> str:

@@ -490,10 +490,10 @@ def sinks(group: TimedGroup) -> set[str]:
         if c.source != c.destination and c.delay < made:
             inside.add(c.source)
     last = {t.name for t in group.tasks if t.name not in inside}
-    return last or {group.tasks[0].name, *_reaching_each_other(group)}
+    return last or {group.tasks[0].name, *_in_terminal_sccs(group)}
 
 
-def _reaching_each_other(group: TimedGroup) -> set[str]:
+def _in_terminal_sccs(group: TimedGroup) -> set[str]:
     """Tasks that are reached by all that they reach."""
     feeding = {c.source for c in group.channels if c.source != c.destination}
     plain = {t.name for t in group.tasks if t.name not in feeding}

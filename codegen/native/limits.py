@@ -46,13 +46,13 @@ def refused(
     if scenario is not None:
         faults += _of_chains(scenario)
     if platform.machines:
-        faults.append(_later("a native program runs on one machine", platform.span))
+        faults.append(_not_in_cpp_yet("a native program runs on one machine", platform.span))
     gpu = any(pool.kind == "gpu" for pool in platform.pools)
     for app in system.apps:
         for task in app.tasks:
             faults += _of_task(task, gpu)
     pins = [pin for pin in system.pins if pin.platform == platform.name]
-    faults += _of_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
+    faults += _unsupported_pins(pins, {t.name: t for app in system.apps for t in app.tasks})
     return tuple({(d.code, d.message, d.span): d for d in faults}.values())
 
 
@@ -62,7 +62,7 @@ def _of_chains(scenario: Scenario) -> Iterator[Diagnostic]:
         for app in state.apps:
             for chain in app.chains:
                 message = f"the {chain.kind} of `{chain.sink}` leads over several apps with states"
-                yield _later(message, chain.span)
+                yield _not_in_cpp_yet(message, chain.span)
 
 
 def _of_task(task: Task, gpu: bool) -> Iterator[Diagnostic]:
@@ -76,10 +76,12 @@ def _of_task(task: Task, gpu: bool) -> Iterator[Diagnostic]:
 
 def _of_border(task: Task) -> Iterator[Diagnostic]:
     if task.within_ns is not None:
-        yield _later(f"open end `{task.name}` takes requests in batches", task.span)
+        yield _not_in_cpp_yet(f"open end `{task.name}` takes requests in batches", task.span)
     for port in (*task.inputs, *task.outputs):
         if port.varies or (port.count and task.within_ns is None):
-            yield _later(f"open end `{task.name}` has sizes that only data know", task.span)
+            yield _not_in_cpp_yet(
+                f"open end `{task.name}` has sizes that only data know", task.span
+            )
 
 
 def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
@@ -87,13 +89,13 @@ def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
     network = task.network
     if network is not None:
         if network.moving is not None:
-            yield _later(f"the cut of {name} moves", task.span)
+            yield _not_in_cpp_yet(f"the cut of {name} moves", task.span)
         if network.library:
-            yield _later(f"{name} has operators of its own", task.span)
+            yield _not_in_cpp_yet(f"{name} has operators of its own", task.span)
         return
     code = task.implementation_on("cpu")
     if code is None:
-        yield _later(f"{name} has code for a GPU only", task.span)
+        yield _not_in_cpp_yet(f"{name} has code for a GPU only", task.span)
     elif code.language == "python":
         what = f"`{code.file}:{code.symbol}` of {name} is in Python"
         message = f"{what}: a native program needs C or C++"
@@ -107,25 +109,25 @@ def _of_code(task: Task, name: str) -> Iterator[Diagnostic]:
         yield Diagnostic("F660", message, code.span, help=help_text)
 
 
-def _of_pins(pins: Iterable[Pin], tasks: Mapping[str, Task]) -> Iterator[Diagnostic]:
+def _unsupported_pins(pins: Iterable[Pin], tasks: Mapping[str, Task]) -> Iterator[Diagnostic]:
     for pin in pins:
         if pin.adapt:
-            yield _later(f"the cut of `{pin.task}` moves", pin.span)
+            yield _not_in_cpp_yet(f"the cut of `{pin.task}` moves", pin.span)
         task = tasks.get(pin.task)
         for stage in pin.stages:
             if len(stage.processors) * stage.streams > 1 and _begins_anew(task):
-                yield _later(_ANEW_IN_TURN.format(pin.task), pin.span)
+                yield _not_in_cpp_yet(_ANEW_IN_TURN.format(pin.task), pin.span)
             if stage.bands:
-                yield _later(f"`{pin.task}` runs in bands", pin.span)
+                yield _not_in_cpp_yet(f"`{pin.task}` runs in bands", pin.span)
             if stage.process:
-                yield _later(f"`{pin.task}` has a process of its own", pin.span)
+                yield _not_in_cpp_yet(f"`{pin.task}` has a process of its own", pin.span)
 
 
 def _begins_anew(task: Task | None) -> bool:
     return task is not None and task.on_error == "restart"
 
 
-def _later(message: str, span: Span | None, instead: str = "") -> Diagnostic:
+def _not_in_cpp_yet(message: str, span: Span | None, instead: str = "") -> Diagnostic:
     text = f"{message}: native programs have no such thing yet"
     return Diagnostic("F661", text, span, help=f"{instead}{_OTHERWISE}")
 
@@ -149,9 +151,9 @@ def _of_orders(deployment: Deployment, tasks: Mapping[str, Task]) -> Iterator[Di
         task = tasks.get(entry.task)
         span = None if task is None else task.span
         if entry.times % batches[entry.task]:
-            yield _later(f"`{entry.task}` has a batch that is not full", span)
+            yield _not_in_cpp_yet(f"`{entry.task}` has a batch that is not full", span)
         if entry.replica[1] > 1 and _begins_anew(task):
-            yield _later(_ANEW_IN_TURN.format(entry.task), span)
+            yield _not_in_cpp_yet(_ANEW_IN_TURN.format(entry.task), span)
 
 
 def _of_open_ends(deployment: Deployment, spans: Mapping[str, Span | None]) -> Iterator[Diagnostic]:
@@ -161,7 +163,7 @@ def _of_open_ends(deployment: Deployment, spans: Mapping[str, Span | None]) -> I
         ends = [t for t in app.tasks if isinstance(t.code, BorderCode) and t.inputs]
         if len(ends) > 1 and any(t.name in incomplete for t in ends):
             message = f"app `{app.name}` goes on after errors, and has several `out`"
-            yield _later(message, spans.get(ends[0].name))
+            yield _not_in_cpp_yet(message, spans.get(ends[0].name))
 
 
 def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:
@@ -179,15 +181,15 @@ def _of_kind(task: DeployedTask, span: Span | None) -> Iterator[Diagnostic]:
             "place it on a CPU, or leave `tensorrt` out of the platform, whose GPU then has"
             " ONNX Runtime; or "
         )
-        yield _later(f"`{task.name}` runs in TensorRT", span, instead)
+        yield _not_in_cpp_yet(f"`{task.name}` runs in TensorRT", span, instead)
     elif not isinstance(code, _KINDS):
-        yield _later(f"`{task.name}` runs as code of the kind `{code.kind}`", span)
+        yield _not_in_cpp_yet(f"`{task.name}` runs as code of the kind `{code.kind}`", span)
     if isinstance(code, CudaCode | OnnxCudaCode) and task.on_error != "stop":
-        yield _later(f"`{task.name}` goes on after errors, on a GPU", span)
+        yield _not_in_cpp_yet(f"`{task.name}` goes on after errors, on a GPU", span)
     if not isinstance(code, CudaCode):
         return
     if code.graph:
-        yield _later(f"`{task.name}` is recorded as a graph", span)
+        yield _not_in_cpp_yet(f"`{task.name}` is recorded as a graph", span)
     why = not_compilable(code)
     if why:
         message = f"the kernels of `{task.name}` cannot be compiled for a native program: {why}"

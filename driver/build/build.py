@@ -21,7 +21,7 @@ from ...model.profile import Profile
 from ...model.times import times_of
 from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
-from ..plan.compared import Compared, compared
+from ..plan.compared import Compared, engine_comparisons
 from ..plan.memory import beyond_platform
 from ..plan.program import (
     deployment,
@@ -144,7 +144,7 @@ def build_with(
         _losses(valid),
         _sources(states, profile),
         ends,
-        tuple(c for part in valid.parts for c in compared(part) if c.figure),
+        tuple(c for part in valid.parts for c in engine_comparisons(part) if c.figure),
     )
 
 

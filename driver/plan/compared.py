@@ -74,7 +74,7 @@ class _Kept:
     reason: str = ""
 
 
-def compared(valid: Valid) -> list[Compared]:
+def engine_comparisons(valid: Valid) -> list[Compared]:
     """The comparison of each network on another engine than ONNX Runtime, or in fewer bits that a
     pin or a mapping chose; those of the same definition and precision are compared once."""
     found: dict[tuple[str, str, str], Compared] = {}
@@ -90,7 +90,7 @@ def compared(valid: Valid) -> list[Compared]:
 def engine_faults(valid: Valid) -> list[Diagnostic]:
     """Errors for the networks whose engine does not give what ONNX Runtime gives."""
     faults = []
-    for one in compared(valid):
+    for one in engine_comparisons(valid):
         if one.code:
             span, help_text = valid.tasks[one.task].span, "leave `engine` out: ONNX Runtime runs it"
             network = valid.tasks[one.task].network

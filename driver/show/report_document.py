@@ -134,7 +134,7 @@ class DocumentRows:
         return f"flowc {verb} {self._path.name}{rest}{self._on}{target}"
 
     def _commands(self) -> Iterator[str]:
-        """The tool and files that made the data."""
+        """Commands that reproduce this report."""
         if self._shown.profile is not None and not self._imported:
             yield self._command("profile")
         if self._mapping is not None:

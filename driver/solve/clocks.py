@@ -79,19 +79,25 @@ def at_best_clocks(
     """
     scenario = valid.scenario
     asked = any(p.platform == valid.platform.name for p in valid.system.clocks)
-    if valid.platform.silent and not asked:
+    if valid.platform.without_power_model and not asked:
         return {}
     clocked = {}
-    failing: dict[str, tuple[Levels, ...]] = {}
-    doubts = budget.part(DOUBTS / max(1, len(joints)))
+    infeasible_levels: dict[str, tuple[Levels, ...]] = {}
+    retest_budget = budget.part(DOUBTS / max(1, len(joints)))
     # the slowest level of a state first: deadlines missed there are also missed at the faster ones
     for name in reversed([*joints]):
         joint, state = joints[name], scenario.state(name)
         mapping = joint.bounded
         if mapping is not None:
-            alike = _but_periods(state, mapping.system)
-            clocked[name], failing[alike] = _clocked(
-                valid, state, joint, mapping, times[name], failing.get(alike, ()), doubts
+            key_without_periods = _but_periods(state, mapping.system)
+            clocked[name], infeasible_levels[key_without_periods] = _clocked(
+                valid,
+                state,
+                joint,
+                mapping,
+                times[name],
+                infeasible_levels.get(key_without_periods, ()),
+                retest_budget,
             )
     return {name: clocked[name] for name in joints if name in clocked}
 
@@ -116,10 +122,10 @@ def beyond_limits(valid: ValidScenario, clocked: Mapping[str, Clocked]) -> dict[
 
 def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, ...]:
     """A warning if the objective is energy, and the platform does not declare its power."""
-    if not scenario.asks_for_power or not platform.silent:
+    if not scenario.asks_for_power or not platform.without_power_model:
         return ()
-    silent = listed(platform.silent)
-    word = "declares" if len(platform.silent) == 1 else "declare"
+    silent = listed(platform.without_power_model)
+    word = "declares" if len(platform.without_power_model) == 1 else "declare"
     message = (
         f"{silent} of `{platform.name}` {word} no power: clock rates stay, and the energy is"
         " unknown"
@@ -144,8 +150,8 @@ def _clocked(
     joint: Joint,
     mapping: BoundedMapping,
     times: Times,
-    failing: tuple[Levels, ...],
-    doubts: Budget,
+    infeasible_levels: tuple[Levels, ...],
+    retest_budget: Budget,
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and its faults."""
     platform = valid.platform
@@ -153,7 +159,10 @@ def _clocked(
     domains = _domains(valid, state, busy)
     program = _ProgramAtRates(joint.problem, mapping, platform, domains)
     problem = ClockProblem(domains, platform.power_w, cache(program.holds), program.surely_late)
-    best, by_greedy = optimal(problem, failing=failing, doubts=doubts), greedy(problem)
+    best, by_greedy = (
+        optimal(problem, infeasible_levels=infeasible_levels, retest_budget=retest_budget),
+        greedy(problem),
+    )
     if by_greedy.watts is not None and (best.watts is None or by_greedy.watts < best.watts):
         # bounds are not strictly monotone
         best = replace(best, levels=by_greedy.levels, watts=by_greedy.watts, whole=False)
@@ -165,7 +174,7 @@ def _clocked(
         judged = _judged(joint, verdict, chosen)
     rates = tuple((d.name, round(d.hz[k])) for d, k in zip(domains, levels, strict=True) if d.hz[k])
     bound = StateBound(state.name, judged.mapping.groups, judged.mapping.utilization, rates)
-    if not platform.silent:
+    if not platform.without_power_model:
         bound = replace(
             bound,
             energy_mw=_mw(problem.watts(levels)),
@@ -308,7 +317,9 @@ def _domains(
 ) -> tuple[Domain, ...]:
     """The clock of each pool, with the rates that a state may have, and its `busy` tasks."""
     platform = valid.platform
-    free = not platform.silent and (valid.scenario.least_energy or state.power_w is not None)
+    free = not platform.without_power_model and (
+        valid.scenario.least_energy or state.power_w is not None
+    )
     wanted = {}
     for clock in valid.system.clocks:
         if clock.platform == platform.name and clock.state == state.of:

@@ -436,7 +436,7 @@ def _alone(loaded: Loaded, mapped: bool, host: Host) -> Checked:
     for app in system.apps:
         found, faults = check_app(app, None if times is None else times.app(app))
         verdicts[app.name] = _of_a_part(found) if may_lack_parts else found
-        diagnostics += _meaningful(faults, loaded)
+        diagnostics += _without_consequential_rate_errors(faults, loaded)
     plain = loaded.system.scenario is None and not may_lack_parts
     if staged is not None and times is not None and plain:
         pins = _pins_of_the_text(loaded, staged)
@@ -503,7 +503,9 @@ def _of_a_part(verdicts: AppVerdicts) -> AppVerdicts:
     )
 
 
-def _meaningful(faults: Sequence[Diagnostic], loaded: Loaded) -> Sequence[Diagnostic]:
+def _without_consequential_rate_errors(
+    faults: Sequence[Diagnostic], loaded: Loaded
+) -> Sequence[Diagnostic]:
     """The diagnostics about an app's rates that apply: a graph with missing arrows or ports
     balances differently."""
     complete = not has_errors(loaded.diagnostics)

@@ -140,7 +140,7 @@ class _Back:
     names: Mapping[str, Part]
     policy: str | None
     #: The times of the project; None: all known times are written.
-    before: Times | None = None
+    previous_times: Times | None = None
     faults: list[Diagnostic] = field(default_factory=list)
     #: The states that run some app; the first determines what an import takes.
     states: tuple[str, ...] = ()
@@ -150,19 +150,22 @@ class _Back:
         self.states = states_of(
             machines_of(self.project.project, self.project.graph, choice, HopesCollector()), choice
         )
-        if self.before is None:
+        if self.previous_times is None:
             self._compare(self.names.keys())
         places = self._places()
-        by_way, layers = self._by_way(places)
-        if self.before is None:
-            self._whole(by_way, layers)
+        placements_by_task, layers = self._placements_by_task(places)
+        if self.previous_times is None:
+            self._whole(placements_by_task, layers)
         made = self._policy(places)
         if self.faults:
             raise Errors(self.faults)
-        if self.before is not None:
-            by_way, layers = self._moved_tasks(by_way), self._moved_layers(layers)
-        if self.before is None or by_way or any(layers.values()):
-            made[self._file("mapping")] = self._mapping(by_way, layers)
+        if self.previous_times is not None:
+            placements_by_task, layers = (
+                self._moved_tasks(placements_by_task),
+                self._moved_layers(layers),
+            )
+        if self.previous_times is None or placements_by_task or any(layers.values()):
+            made[self._file("mapping")] = self._mapping(placements_by_task, layers)
         profile = self._profile(self.names)
         if profile is not None:
             made[self._file("profile")] = profile
@@ -172,25 +175,25 @@ class _Back:
         """The files of the wanted policy; none if the project has that policy already."""
         if self.policy is None:
             return {}
-        as_it_runs = self.before is not None and runs_as(self.project, self.policy)
+        as_it_runs = self.previous_times is not None and runs_as(self.project, self.policy)
         if as_it_runs or self.faults:
             return {}
         cores = {text: self._core(processors[0]) for text, processors in places.items()}
         apps = self.source.whole.apps
         return running(self.policy, self.project, apps, self.names, cores, self.faults)
 
-    def _by_way(
+    def _placements_by_task(
         self, places: Mapping[str, tuple[str, ...]]
     ) -> tuple[dict[Way, tuple[str, ...]], _Layers]:
         """The places of tasks, and of the layers of networks, by their names in HOPES."""
         plans = self._plans()
-        by_way: dict[Way, tuple[str, ...]] = {}
+        placements_by_task: dict[Way, tuple[str, ...]] = {}
         layers: _Layers = {}
         for text, (way, role) in self.names.items():
             network = self.project.networks.get(way)
             if network is None:
                 if text in places:
-                    by_way[way] = places[text]
+                    placements_by_task[way] = places[text]
                 continue
             own = layers.setdefault(way, {})
             if not role:
@@ -202,7 +205,7 @@ class _Back:
                 layer = network.post
             if layer is not None and text in places:
                 own[layer] = places[text]
-        return by_way, layers
+        return placements_by_task, layers
 
     def _file(self, kind: str) -> Path:
         project = self.project.project
@@ -303,7 +306,9 @@ class _Back:
     def _as_timed(self, text: str) -> bool:
         """Are the project's times the only known ones of a task?"""
         known = self.source.times.of.get(text)
-        return self.before is not None and (not known or known == self.before.of.get(text))
+        return self.previous_times is not None and (
+            not known or known == self.previous_times.of.get(text)
+        )
 
     # -- the mapping -------------------------------------------------------------------------------
     def _mapping(
@@ -329,7 +334,7 @@ class _Back:
                     "childTask", f"{name}_{layer}", places.get(layer, ()), old, first
                 ):
                     own.append("    " + line)
-            if own or self.before is None:  # its layers may be in a file of the network
+            if own or self.previous_times is None:  # its layers may be in a file of the network
                 lines += [f"    <externalTask name={quoteattr(name)}>", *own, "    </externalTask>"]
         lines += self._others("externalTask", "library", "multicast")
         return _document("CIC_Mapping", lines)
@@ -376,7 +381,7 @@ class _Back:
         if node is not None:
             before = list(_sets(node))
             attributes = node.attributes
-        if not places and (before or self.before is not None):
+        if not places and (before or self.previous_times is not None):
             if node is not None:
                 yield from as_text(node, 1)
             return
@@ -437,7 +442,7 @@ class _Back:
             if known and way not in self.project.networks and not self._as_timed(text):
                 written.add("_".join(way))
                 lines += self._profile_of(way, known)
-        if lines and self.before is not None:
+        if lines and self.previous_times is not None:
             lines += self._other_times(written)
         if lines:
             return _document("CIC_Profile", lines)

@@ -26,16 +26,19 @@ DOUBTS = Budget(evaluations=100)
 
 
 def optimal(
-    problem: ClockProblem, *, failing: Iterable[Levels] = (), doubts: Budget = DOUBTS
+    problem: ClockProblem,
+    *,
+    infeasible_levels: Iterable[Levels] = (),
+    retest_budget: Budget = DOUBTS,
 ) -> FrequencyPlan:
-    """The combination with the least power. `failing` are witnesses from longer periods: what fails
-    there fails here."""
-    search = _Search(problem, failing)
+    """The combination with the least power. What failed with longer periods fails here as well:
+    `infeasible_levels` are such witnesses."""
+    search = _Search(problem, infeasible_levels)
     best = search.cheapest()
     if best is None:
         return FrequencyPlan(None, None, len(search.known), True, tuple(search.witnesses))
     witnesses = search.witnesses
-    better, whole = search.doubted(best, doubts)
+    better, whole = search.doubted(best, retest_budget)
     if better is not None:
         best = better
         witnesses = [w for w in witnesses if not _nowhere_faster(better, w)]
@@ -46,8 +49,8 @@ def optimal(
 class _Search:
     """The results of all tests, and the witnesses."""
 
-    def __init__(self, problem: ClockProblem, failing: Iterable[Levels]) -> None:
-        self._problem, self.witnesses = problem, [*failing]
+    def __init__(self, problem: ClockProblem, infeasible_levels: Iterable[Levels]) -> None:
+        self._problem, self.witnesses = problem, [*infeasible_levels]
         self.known: dict[Levels, bool] = {}
 
     def holds(self, levels: Levels) -> bool:

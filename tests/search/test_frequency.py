@@ -90,18 +90,20 @@ def test_what_witnesses_rule_out_is_doubted() -> None:
     problem = next(
         p
         for n in range(20)
-        if not optimal(p := drawn(random.Random(n), rates), doubts=Budget(evaluations=0)).whole
+        if not optimal(
+            p := drawn(random.Random(n), rates), retest_budget=Budget(evaluations=0)
+        ).whole
     )
 
     def noted(levels: Levels) -> bool:
         tested.add(levels)
         return problem.holds(levels)
 
-    first = optimal(replace(problem, holds=noted), doubts=Budget(evaluations=0))
+    first = optimal(replace(problem, holds=noted), retest_budget=Budget(evaluations=0))
     assert first.watts is not None and optimal(problem).whole
     odd = next(x for x in all_of(problem) if x not in tested and problem.watts(x) < first.watts)
     other = replace(problem, holds=lambda levels: levels == odd or problem.holds(levels))
-    assert optimal(other, doubts=Budget(evaluations=0)).levels == first.levels
+    assert optimal(other, retest_budget=Budget(evaluations=0)).levels == first.levels
     found = optimal(other)
     assert found.levels == odd and found.whole
 
@@ -130,7 +132,7 @@ def test_few_of_the_combinations_of_a_xavier_are_tested() -> None:
 def test_witnesses_of_longer_periods_are_worth_something_at_shorter_ones() -> None:
     slow, fast = (drawn(random.Random(5), TABLE_4_7, Fraction(p)) for p in (60, 48))
     first = optimal(slow)
-    alone, helped = optimal(fast), optimal(fast, failing=first.witnesses)
+    alone, helped = optimal(fast), optimal(fast, infeasible_levels=first.witnesses)
     assert first.watts is not None and alone.watts == helped.watts and helped.tests <= alone.tests
 
 
