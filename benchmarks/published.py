@@ -1,6 +1,6 @@
 """The numbers of the eight published systems that flowc unites, beside its own.
 
-Usage: python benchmarks/published.py [--only A,D] [--write docs/published.md]
+Usage: python benchmarks/published.py [--only A,D] [--write docs/generated/published.md]
 
 Each table and figure that can be worked out without the papers' boards is worked out again by the
 verbs of flowc, where a text can say it, and else by its functions; the others are named with what
@@ -40,7 +40,7 @@ flowc unites eight published systems, A to H. This page has every table and figu
 that can be worked out on any machine: the paper's number beside flowc's. It is the output of
 
 ```sh
-python benchmarks/published.py --write docs/published.md   # all, some twelve minutes of CPU
+python benchmarks/published.py --write docs/generated/published.md   # all, some twelve minutes of CPU
 python benchmarks/published.py --only A,D                  # parts of it
 ```
 

@@ -1,4 +1,4 @@
-"""Writes docs/diagnostics.md: every code with its meaning, a faulty text, and what flowc prints
+"""Writes docs/generated/diagnostics.md: every code with its meaning, a faulty text, and what flowc prints
 about it.
 
 The texts and the answers are those of `tests/faulty`, so that a test holds the page to what flowc
@@ -80,7 +80,7 @@ def page() -> str:
         shown = SHOWN.get(code, tuple(examples[:1]))
         parts += [_example(stem) for stem in shown]
         others = [
-            f"[{e[5:].replace('_', ' ')}](../tests/faulty/{e}.txt)"
+            f"[{e[5:].replace('_', ' ')}](../../tests/faulty/{e}.txt)"
             for e in examples
             if e not in shown
         ]
@@ -101,4 +101,4 @@ def _example(stem: str) -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "diagnostics.md").write_text(page())
+    (HERE / "generated" / "diagnostics.md").write_text(page())

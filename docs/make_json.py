@@ -1,4 +1,4 @@
-"""Writes docs/files.md: the fields of every JSON file that flowc keeps or writes, and of what
+"""Writes docs/generated/files.md: the fields of every JSON file that flowc keeps or writes, and of what
 `flowc analyze --json` says about networks.
 
 Each of them is a frozen dataclass. The page has its docstring, and the name, type and default of each
@@ -59,8 +59,8 @@ INTRODUCTION = """\
 <!-- Written by docs/make_json.py from the dataclasses of the files. -->
 
 Every field of the files that flowc keeps or writes as JSON: what they are for, and the rest of JSON, is in
-[JSON](json.md). Each file has the fields of its first table and `version`; what follows the report are parts of
-[documents of `analyze`](analysis.md#json). `list of X` is a list of any length,
+[JSON](../json.md). Each file has the fields of its first table and `version`; what follows the report are parts of
+[documents of `analyze`](../analysis.md#json). `list of X` is a list of any length,
 `(X, Y)` a list of these two, `{X}` an object by names. A field with a default may be missing.
 """
 
@@ -157,4 +157,4 @@ def _default(field: Field[Any]) -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "files.md").write_text(page())
+    (HERE / "generated" / "files.md").write_text(page())

@@ -1,4 +1,4 @@
-"""Writes docs/matrix.md: every kind of arrow, port and feature in every kind of program, and what
+"""Writes docs/generated/matrix.md: every kind of arrow, port and feature in every kind of program, and what
 comes of it.
 
 The tables are those of tests/support/matrix.py, so that a test holds the page to what programs do.
@@ -18,7 +18,7 @@ INTRODUCTION = """\
 
 <!-- Written by docs/make_matrix.py from tests/support/matrix.py. -->
 
-Each feature of [the language](language.md) in each kind of program. `runs` means that a small program does what a
+Each feature of [the language](../language.md) in each kind of program. `runs` means that a small program does what a
 calculation beside it says, number for number, every time the tests run. A code means that flowc refuses the pair, or
 warns of it, and says what to do instead. There is nothing third.
 
@@ -28,7 +28,7 @@ warns of it, and says what to do instead. There is nothing third.
 """
 NOTES = """\
 `pauses`: frames that have begun end first, though the states differ in variants alone
-([why](scenarios.md#changes-without-a-pause)). `-`: there is no such pair, or it is what stands in another row.
+([why](../scenarios.md#changes-without-a-pause)). `-`: there is no such pair, or it is what stands in another row.
 """
 
 
@@ -76,4 +76,4 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    (HERE / "matrix.md").write_text(page())
+    (HERE / "generated" / "matrix.md").write_text(page())

@@ -70,10 +70,10 @@ PAGES: dict[str, list[str]] = {
             "language",
             "analysis",
             "program",
-            "matrix",
-            "diagnostics",
+            "generated/matrix",
+            "generated/diagnostics",
             "json",
-            "files",
+            "generated/files",
             "glossary",
         )
     ],
@@ -81,7 +81,7 @@ PAGES: dict[str, list[str]] = {
     "Understand": [
         "docs/beside.md",
         "docs/performance.md",
-        "docs/published.md",
+        "docs/generated/published.md",
         "docs/taken.md",
         "docs/stability.md",
         "CHANGELOG.md",
@@ -90,6 +90,7 @@ PAGES: dict[str, list[str]] = {
     "Working on flowc": [
         "docs/first_read.md",
         "docs/one_firing.md",
+        "docs/generated/README.md",
         "docs/architecture.md",
         "CONTRIBUTING.md",
     ],

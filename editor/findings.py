@@ -19,7 +19,7 @@ from ..model.span import Span
 from .session import CheckedText, Session
 
 #: The pages in a copy of the sources; an installed flowc has none.
-_PAGE = Path(__file__).resolve().parent.parent / "docs" / "diagnostics.md"
+_PAGE = Path(__file__).resolve().parent.parent / "docs" / "generated" / "diagnostics.md"
 #: Most diagnostics of a text that are shown: more take an editor longer than the check.
 MOST_SHOWN = 1000
 _SUGGESTED = re.compile(r"did you mean `([^`]+)`\?")

@@ -1,5 +1,5 @@
 """Every diagnostic code with its title and its meaning, for `flowc explain` and
-docs/diagnostics.md.
+docs/generated/diagnostics.md.
 """
 
 CODES: dict[str, tuple[str, str]] = {

@@ -87,7 +87,7 @@ def equations_5_3_and_5_4() -> Table:
     return table(
         "Equations 5.3 and 5.4, response times.",
         "They look at one activation, forget a task's own jitter, and count others by their periods"
-        " only; [all three](mapping.md#where-the-bounds-of-the-thesis-are-exceeded).",
+        " only; [all three](../mapping.md#where-the-bounds-of-the-thesis-are-exceeded).",
         HEAD,
         rows,
         filled_by=by_benchmark(

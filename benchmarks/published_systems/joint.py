@@ -136,7 +136,7 @@ def _cameras() -> Table:
     return table(
         "Fig. 5.6, the four cameras: utilization of the busiest processor.",
         "The thesis shows ratios to its best, with bounds that simulations exceed (equations 5.3"
-        " and 5.4, see [mapping](mapping.md#where-the-bounds-of-the-thesis-are-exceeded)), and does"
+        " and 5.4, see [mapping](../mapping.md#where-the-bounds-of-the-thesis-are-exceeded)), and does"
         " not publish the times of image tasks. Here are the times of networks that come with the"
         " HOPES example, times of image tasks that flowc's authors assume, and bounds that hold:"
         " deadlines are harder to keep, and at 25 fps the thesis' searches find"

@@ -83,7 +83,7 @@ def _highest() -> Table:
         " deadlines (section 4.5.3.2): against it, *proposed* gains at most 10 %, and nothing in"
         " case beta. *SOTA* is the work [12] of the thesis, a mapping from estimated times. For"
         " the four cameras of the HOPES example flowc searches state by state as well:"
-        " [`benchmarks/clocks.py`](performance.md#clock-rates-of-states), about ten minutes.",
+        " [`benchmarks/clocks.py`](../performance.md#clock-rates-of-states), about ten minutes.",
         "case | scenario | local | proposed | global | global, by state | SOTA | baseline | over"
         " baseline in % | over global in % | over global, by state in % | over SOTA in %",
         rows,
@@ -187,7 +187,7 @@ def _effort() -> Table:
         "Table 4.11, how many times as fast the greedy rule is as all combinations.",
         "Computed from its seconds. flowc's `optimal` proves the optimum by testing a few dozen to"
         " a few hundred of the 1,120, see [clock rates of"
-        " states](performance.md#clock-rates-of-states).",
+        " states](../performance.md#clock-rates-of-states).",
         "of | paper | computed",
         rows,
         filled_by=ARITHMETIC,

@@ -2,7 +2,7 @@
 beside it.
 
 `FLOWC_REWRITE_GOLDEN=1 pytest tests/cli/test_diagnostics.py` rewrites the expected texts and
-docs/diagnostics.md: read the difference before you keep it. `FLOWC_FUZZ=5000` searches longer, and
+docs/generated/diagnostics.md: read the difference before you keep it. `FLOWC_FUZZ=5000` searches longer, and
 elsewhere each time.
 """
 
@@ -180,7 +180,7 @@ def test_every_expected_text_has_its_example() -> None:
 
 def test_the_page_of_diagnostics_is_up_to_date() -> None:
     page = runpy.run_path(str(DOCS / "make_diagnostics.py"))["page"]()
-    target = DOCS / "diagnostics.md"
+    target = DOCS / "generated" / "diagnostics.md"
     if REWRITE:
         target.write_text(page)
     assert target.read_text() == page, "run `python docs/make_diagnostics.py`"

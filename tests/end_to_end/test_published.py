@@ -17,7 +17,7 @@ from flowc.cli import app
 from limits import HANGS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "published.md"
+PAGE = ROOT / "docs" / "generated" / "published.md"
 
 
 @pytest.fixture

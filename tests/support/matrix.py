@@ -2,7 +2,7 @@
 of each pair.
 
 `FEATURES`, `KINDS` and `TOGETHER` are what tests/end_to_end/test_matrix.py tries pair by pair, and
-what docs/matrix.md shows. A feature stands between a source, which counts from 1, and a sink, which
+what docs/generated/matrix.md shows. A feature stands between a source, which counts from 1, and a sink, which
 keeps what it gets. What that has to be is worked out here in plain Python, apart from all that
 flowc knows.
 """
