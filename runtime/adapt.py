@@ -80,7 +80,7 @@ class Cut:
 
     def meet(self, task: Any, run: Any) -> None:
         """Before the first frame: the task of a stage, and the run that it is in."""
-        self.say = run.say
+        self.say = run.warn_once
         self.paced = task.app.period is not None and not run.full_speed
 
     def beside(self, stage: int, variant: int) -> float:

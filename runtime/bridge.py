@@ -239,7 +239,7 @@ class Bridge:
 
     def _heard_of(self, name: str, own: Dict[str, Any]) -> Dict[str, Any]:
         """What another part has said, once it has. Raises TaskError."""
-        waiting = Waiting(self.run.say)
+        waiting = Waiting(self.run.warn_once)
         with self._changed:
             while name not in self._met:
                 if self.run.stopping or self.run.interrupts:

@@ -15,7 +15,7 @@ import numpy as np
 from .failures import NO_SOURCE
 from .graph import App, Task, signed
 from .tokens import Missing, Pieces, TaskError, freeze, split_outputs
-from .worker import tell_paths
+from .worker import record_path_ends
 
 if TYPE_CHECKING:
     from .program import Program
@@ -177,7 +177,7 @@ class Column:
         task.firings += 1
         worker.spend(task, end - start)
         if task.paths:
-            tell_paths(task, firing, 1, start, end)
+            record_path_ends(task, firing, 1, start, end)
         if tracer is not None:
             tracer.firing(worker.name, task, firing, 1, start, end)
 

@@ -65,7 +65,7 @@ def main(build: Callable[[], Program], arguments: Optional[List[str]] = None) ->
     open_streams()
     options = parsed(arguments)
     program = build()
-    program.run.speak = complain
+    program.run.warn = complain
     mistakes = _refusals(program, options)
     outside = None
     try:

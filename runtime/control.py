@@ -476,7 +476,7 @@ class Control(threading.Thread):
                 wait(self._changed, PATIENCE)
                 if target is not None and not state.parked and time.monotonic() - begin > PATIENCE:
                     waits = self._of_run.who_waits()
-                    self._of_run.say(
+                    self._of_run.warn_once(
                         "the change from %s to %s waits; %s" % (state.name, target.name, waits)
                     )
         return not self._of_run.stopping
@@ -491,7 +491,7 @@ class Control(threading.Thread):
         except RatesRefused as refused:
             self.clocks.restore()
             self.clocks = None
-            self._of_run.say("clock rates are left alone: %s" % refused)
+            self._of_run.warn_once("clock rates are left alone: %s" % refused)
 
     def _enter(self, state: State, given: Sequence[Stay] = ()) -> None:
         """Its apps begin anew. `given` are stays with their frames, which follow each other without

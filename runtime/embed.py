@@ -63,7 +63,7 @@ class Running:
         if mistakes:
             raise ValueError("\n".join(mistakes))
         self._frames, self._full_speed, self._watchdog = frames, full_speed, watchdog
-        program.run.speak = logging.getLogger("flowc").warning
+        program.run.warn = logging.getLogger("flowc").warning
         if twin:
             try:
                 program.twin()
@@ -243,10 +243,10 @@ class Running:
             )
         missing = "" if self._recorder is None else self._recorder.finish()
         if missing:
-            self._running.speak(missing)
+            self._running.warn(missing)
         unseen = "" if self._spans is None else self._spans.close()
         if unseen:
-            self._running.speak(unseen)
+            self._running.warn(unseen)
         for each in self._ends.values():
             each.look(finished=True)
 

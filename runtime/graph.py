@@ -276,7 +276,7 @@ class Path:
 
     def took(self, firing: int, latency: int, time_ns: int) -> None:
         """Count the latency of a firing that ended at that time."""
-        self.tell((latency,))
+        self.record((latency,))
         tracer = self.sink.app.run.tracer
         if tracer is not None and self.deadline is not None and latency > int(self.deadline):
             tracer.late(self, firing, latency, time_ns)
@@ -296,7 +296,7 @@ class Path:
         self.misses += other.misses
         self.latencies.extend(other.latencies)
 
-    def tell(self, latencies: Sequence[int]) -> None:
+    def record(self, latencies: Sequence[int]) -> None:
         """So long took the next firings."""
         self.count += len(latencies)
         self.total += sum(latencies)

@@ -41,7 +41,7 @@ class RecordedRun:
     def __init__(self, home: str) -> None:
         self.open(home)
         self.frames = frames_of(self.deployment)
-        self.program.run.speak = complain
+        self.program.run.warn = complain
         feed(self.program)
         control = self.program.control
         if control is not None:

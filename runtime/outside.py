@@ -188,7 +188,7 @@ class Outside:
     def start(self) -> None:
         """Begin; the program may not have begun yet. Raises Mistake."""
         if self._refused:
-            self._run.say(self._refused)
+            self._run.warn_once(self._refused)
         listener = self._listener = _listening(self._path) if self._path else None
         if self._script:
             self._control.raise_due = self.raise_due
@@ -244,5 +244,5 @@ class Outside:
                 if word.partition(" ")[0] not in self._control.events:
                     near = _near(word, self._control.events)
                     reason = "there is no event `%s`%s" % (shown, near)
-                self._run.say(reason)
+                self._run.warn_once(reason)
                 self._control.ignored[shown] = self._control.ignored.get(shown, 0) + 1

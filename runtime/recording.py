@@ -28,7 +28,7 @@ def main(file: str, frames: str) -> int:
     """Run it; the exit status."""
     program = build(os.getcwd())
     feed(program)
-    program.run.speak = complain
+    program.run.warn = complain
     seen = RecordedTokens()
     program.run.recorder = seen.record
     transport = program.run.transport

@@ -52,7 +52,7 @@ class Run:
         #: The process that looks after this one, if there is any.
         self.supervisor = 0
         # Who is told what.
-        self.speak: Callable[[str], None] = lambda text: None
+        self.warn: Callable[[str], None] = lambda text: None
         self._said: Set[str] = set()
         self.tracer: Any = None
         self.recorder: Optional[Callable[..., None]] = None
@@ -106,11 +106,11 @@ class Run:
         return "; ".join(line for line in lines if line) or "no worker waits"
 
     # -- what is told ------------------------------------------------------------------------------
-    def say(self, text: str) -> None:
+    def warn_once(self, text: str) -> None:
         """Tell the user of the program, once."""
         if text not in self._said:
             self._said.add(text)
-            self.speak(text)
+            self.warn(text)
 
     # -- time --------------------------------------------------------------------------------------
     def wait_for_release(self, worker: Worker, task: Task, firing: int) -> Optional[int]:
@@ -195,5 +195,5 @@ class Run:
 
     def end_stray(self, task: Task, firing: Optional[int]) -> None:
         """A process that a task has forked has come back from the task's code."""
-        self.speak(str(Failure(task.app.name, task.name, firing, STRAY)))
+        self.warn(str(Failure(task.app.name, task.name, firing, STRAY)))
         os._exit(1)

@@ -65,7 +65,7 @@ class Background(Scheduling):
             if self.core is not None:
                 _bind(thread, self.core)
         except OSError as error:
-            run.say(
+            run.warn_once(
                 "apps without a period are not below the others (%s): they take their time" % error
             )
 
@@ -135,7 +135,9 @@ def _fix(run: "Run", core: int, priority: int) -> bool:
         os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
         _bind(thread, core)
     except (OSError, AttributeError) as error:
-        run.say("fixed priorities are not in force (%s): the system schedules as it likes" % error)
+        run.warn_once(
+            "fixed priorities are not in force (%s): the system schedules as it likes" % error
+        )
         return False
     return True
 

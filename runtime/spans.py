@@ -122,7 +122,7 @@ class Spans:
                 self._make(frame, firings, callers)
             except Exception as error:  # an exporter of theirs
                 if not self._failed:
-                    self._run.speak("a frame has no spans: %s: %s" % (type(error).__name__, error))
+                    self._run.warn("a frame has no spans: %s: %s" % (type(error).__name__, error))
                 self._failed += 1
 
     def _make(self, frame: _Frame, firings: List[_Firing], callers: List[Any]) -> None:

@@ -425,7 +425,7 @@ class Transport:
     def _wait(self, there: Callable[[Peer], bool], to_end: bool = False) -> bool:
         """Wait for all peers; False when the program is to end before. A part that is not there yet
         may come late."""
-        run, waiting = self.run, Waiting(self.run.say)
+        run, waiting = self.run, Waiting(self.run.warn_once)
         interrupts = run.interrupts
         while not run.stopping:
             late = [p for p in self.peers.values() if not there(p)]

@@ -94,12 +94,12 @@ class Starting:
 
     def __enter__(self) -> None:
         if not self._run.supervisor:
-            threading.Thread(target=self._speak, name="starting", daemon=True).start()
+            threading.Thread(target=self._warn_of_slow_start, name="starting", daemon=True).start()
 
     def __exit__(self, *raised: object) -> None:
         self._over.set()
 
-    def _speak(self) -> None:
+    def _warn_of_slow_start(self) -> None:
         board, beats, since, words = self._run.cells, -1, 0.0, 0
         while not self._over.wait(STARTS / 20):
             if board.beats != beats:
@@ -108,7 +108,7 @@ class Starting:
             if silent > STARTS * (1 + words):
                 words += 1
                 name = self._run.tasks[board.lines[0][0] - 1].name
-                self._run.speak(NO_LIFE % (silent, name, "starting"))
+                self._run.warn(NO_LIFE % (silent, name, "starting"))
 
 
 class Watch:
@@ -164,7 +164,7 @@ class Watch:
                 self._drained = time.perf_counter_ns()
             if self._drain_until is not None and time.monotonic() > self._drain_until:
                 run.stop()
-                run.say("frames in flight did not end; %s" % run.who_waits())
+                run.warn_once("frames in flight did not end; %s" % run.who_waits())
                 return self._abandon()
             self._check_pace()
             self._check_deadlock([w for w in alive if not w.parked])
@@ -199,7 +199,7 @@ class Watch:
         for app in self._run.apps:
             if app.done < app.limit:
                 lost = "%d frames of %s" % (app.limit - app.done, app.name)
-                self._run.say("%s did not end; %s" % (lost, self._run.who_waits()))
+                self._run.warn_once("%s did not end; %s" % (lost, self._run.who_waits()))
         self._run.stopping = True
         return True
 
@@ -265,10 +265,10 @@ class Watch:
                 continue
             if not before.behind and any(2 * m > done * n for m, n in zip(misses, ends)):
                 waits = self._run.who_waits() if seen.overdue > before.overdue else ""
-                self._run.speak(out_of_time(app, misses, done, waits))
+                self._run.warn(out_of_time(app, misses, done, waits))
                 seen.behind = True
             elif before.behind and not missed:
-                self._run.speak("%s is in time again" % app.name)
+                self._run.warn("%s is in time again" % app.name)
                 seen.behind = False
             self._pace[id(app)] = seen
 
@@ -295,4 +295,6 @@ class Watch:
                 self._run.fail(Failure(task.app.name, task.name, number, reason))
             elif seconds > self._warned.get((task.name, number), 10.0):
                 self._warned = {(task.name, number): 2 * seconds}
-                self._run.say("%s has been in firing %d for %.0f s" % (task.name, number, seconds))
+                self._run.warn_once(
+                    "%s has been in firing %d for %.0f s" % (task.name, number, seconds)
+                )

@@ -322,7 +322,7 @@ class Worker(threading.Thread, Waiter):
         end = time.perf_counter_ns()
         self._record_rows(task, firing, rows)
         if task.paths:
-            tell_paths(task, firing, len(rows), start, end)
+            record_path_ends(task, firing, len(rows), start, end)
         self._finish(task, firing, len(rows), rows.results, start, end)
 
     def _record_rows(self, task: Task, firing: int, rows: Any) -> None:
@@ -443,7 +443,7 @@ class Worker(threading.Thread, Waiter):
         if told and task.failed >= MOST_TOLD:
             what += "; more failures of this task are only counted"
         if told:
-            run.speak("%s; %s" % (failure, what))
+            run.warn("%s; %s" % (failure, what))
         if task.on_error == "restart":
             self._restart(task, firing)
         return failure
@@ -456,7 +456,7 @@ class Worker(threading.Thread, Waiter):
         try:
             task.code.close()
         except Exception as error:
-            run.speak(str(Failure(task.app.name, task.name, firing, "close: " + describe(error))))
+            run.warn(str(Failure(task.app.name, task.name, firing, "close: " + describe(error))))
         task.code.shut = Shut()
         self._open(task, task.code.shut, firing)
 
@@ -475,7 +475,7 @@ class Worker(threading.Thread, Waiter):
                 run.fail(failure)
                 raise Stopped from None
             times = "1 try is" if left == 1 else "%d tries are" % left
-            run.speak("%s; %s left, the next in %g s" % (failure, times, pause / 1e9))
+            run.warn("%s; %s left, the next in %g s" % (failure, times, pause / 1e9))
         else:
             task.code.shut = None
 
@@ -541,7 +541,7 @@ class Worker(threading.Thread, Waiter):
         if spent > task.longest:
             task.longest = spent
 
-    def tell(self, task: Task, firings: int, busy: int, squares: int, longest: int) -> None:
+    def record(self, task: Task, firings: int, busy: int, squares: int, longest: int) -> None:
         """What so many firings took together, and the longest one."""
         self.progress += firings
         self.busy += busy
@@ -605,10 +605,10 @@ def _note_times(
         release = task.arrival(end, waited)
         if task.starts_frame and firing % task.per_iteration == 0:
             task.app.started(firing // task.per_iteration, release)
-    tell_paths(task, firing, group, start if release is None else release, end)
+    record_path_ends(task, firing, group, start if release is None else release, end)
 
 
-def tell_paths(task: Task, firing: int, group: int, released: int, end: int) -> None:
+def record_path_ends(task: Task, firing: int, group: int, released: int, end: int) -> None:
     """Note the release for paths that begin with the task, and the end for those that end there."""
     numbers = range(firing, firing + group)
     if task.releases:

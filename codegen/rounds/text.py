@@ -43,7 +43,7 @@ def _is_alone(plan: Plan) -> bool:
 
 class _Function:
     """`n` is the number of the round, `k` says between which firings it is, `t` is when the next
-    one begins. A block goes with its last reader. `tell` hands over what is known so far, also to a
+    one begins. A block goes with its last reader. `flush_stats` hands over what is known so far, also to a
     thread that gives up waiting for a firing.
     """
 
@@ -156,7 +156,7 @@ class _Function:
     def lines(self, name: str) -> list[str]:
         """All of it."""
         body = [*self._variables(), *self._tell(), *self._loop()]
-        head = [f"def {name}(of):", *_in(self._head())]
+        head = [f"def {name}(ctx):", *_in(self._head())]
         rounds = ["def rounds(blocks):", *_in(body)]
         return [*head, "", *_in(rounds), "", f"{_IN}return rounds"]
 
@@ -165,12 +165,12 @@ class _Function:
         tasks = ", ".join(self._names.tasks)
         return [
             f'"""{_in_doc(self._order.name)}: tasks of {_in_doc(self._order.app.name)}."""',
-            "worker, run, app, line = of.worker, of.run, of.app, of.worker.line",
-            f"{tasks}{',' if len(self._tasks) == 1 else ''} = of.tasks",
+            "worker, run, app, line = ctx.worker, ctx.run, ctx.app, ctx.worker.line",
+            f"{tasks}{',' if len(self._tasks) == 1 else ''} = ctx.tasks",
             *self._expected(),
-            "DONE, TELL, paced = of.done, of.tell_after, of.paced",
-            "Stopped, EndOfStream = of.Stopped, of.EndOfStream",
-            "freeze, join, again, leave = of.freeze, of.join, of.again, of.leave",
+            "DONE, TELL, paced = ctx.done, ctx.tell_after, ctx.paced",
+            "Stopped, EndOfStream = ctx.Stopped, ctx.EndOfStream",
+            "freeze, join, again, leave = ctx.freeze, ctx.join, ctx.again, ctx.leave",
             *(
                 line
                 for k, chain in enumerate(self._chains, 1)
@@ -200,7 +200,7 @@ class _Function:
         in_c = [k for k, task in enumerate(self._tasks) if task.in_c]
         releases = [k for k, task in enumerate(self._tasks) if task.keeps_releases]
         lines = [
-            "of.expect(",
+            "ctx.expect(",
             f"{_IN}warm={self._plan.warm},",
             f"{_IN}blocks={literal(self._names.outputs)},",
             f"{_IN}# by task and input, blocks: task, output, firing, age; first token, tokens",
@@ -246,7 +246,7 @@ class _Function:
             lines += [
                 f"busy_{own} = squares_{own} = 0",
                 f"longest_{own} = {own}.longest",
-                f"told_{own} = n * {count}",
+                f"flushed_{own} = n * {count}",
             ]
         return lines
 
@@ -256,12 +256,12 @@ class _Function:
         lines = ["nonlocal since, t"]
         for number, own in enumerate(self._names.tasks):
             left = f", left_{own}" if number in left_out else ""
-            lines.append(f"nonlocal busy_{own}, squares_{own}, longest_{own}, told_{own}{left}")
+            lines.append(f"nonlocal busy_{own}, squares_{own}, longest_{own}, flushed_{own}{left}")
         lines.append("done = DONE[k]")
         for number in sorted({f.number for chain in self._chains for f in chain.firings}):
             own = self._names.tasks[number]
             lines += [
-                f"busy, squares, longest = {self._bind('take', 'of.take')}({number})",
+                f"busy, squares, longest = {self._bind('take', 'ctx.take')}({number})",
                 f"busy_{own} += busy",
                 f"squares_{own} += squares",
                 f"longest_{own} = max(longest_{own}, longest)",
@@ -272,24 +272,29 @@ class _Function:
             if number in left_out:
                 lines += [
                     f"{own}.absent += left_{own}",
-                    f"told_{own} += left_{own}",
+                    f"flushed_{own} += left_{own}",
                     f"left_{own} = 0",
                 ]
-            given = f"d - told_{own}, busy_{own}, squares_{own}, longest_{own}"
+            given = f"d - flushed_{own}, busy_{own}, squares_{own}, longest_{own}"
             lines += [
-                f"worker.tell({own}, {given})",
+                f"worker.record({own}, {given})",
                 f"busy_{own} = squares_{own} = 0",
-                f"told_{own} = d",
+                f"flushed_{own} = d",
             ]
         if self._alone:
             lines.append("app.finished(latencies, t)")
-        return ["", "def tell():", *_in([*lines, "worker.round = n", "since = t = clock()"]), ""]
+        return [
+            "",
+            "def flush_stats():",
+            *_in([*lines, "worker.round = n", "since = t = clock()"]),
+            "",
+        ]
 
     def _loop(self) -> list[str]:
         """The rounds themselves."""
-        last = ["if clock() - since > TELL:", f"{_IN}tell()"]
+        last = ["if clock() - since > TELL:", f"{_IN}flush_stats()"]
         return [
-            "worker.rest = tell",
+            "worker.rest = flush_stats",
             "error = None",
             "try:",
             f"{_IN}while True:",
@@ -300,7 +305,7 @@ class _Function:
             f"{_IN}error = problem",
             "finally:",
             f"{_IN}worker.rest = None",
-            f"{_IN}tell()",
+            f"{_IN}flush_stats()",
             "return leave(error, k, locals())",
         ]
 
@@ -486,7 +491,7 @@ class _Function:
         if task.live:
             lines.append("spent = cpu()")
         phase = f"call{firing.phase}" if task.phases > 1 else "call"
-        function = self._of(phase, number, f"of.call({{}}, {firing.phase})")
+        function = self._of(phase, number, f"ctx.call({{}}, {firing.phase})")
         call = f"{function}({', '.join(inputs)})"
         lines += self._accepted(firing, call)
         lines += self._lists(firing, inputs)
@@ -519,7 +524,7 @@ class _Function:
         outputs = [self._names.block(block) for block in firing.outputs]
         if not outputs:
             return [call]
-        accept = self._of("accept", number, "of.accept({})")
+        accept = self._of("accept", number, "ctx.accept({})")
         several = len(outputs) > 1
         given, targets = ("r" if several else outputs[0]), ", ".join(outputs)
         lines = [f"{given} = {call}"]
@@ -571,7 +576,7 @@ class _Function:
         for port, block in zip(task.ports, blocks, strict=True):
             other = first.setdefault(port.count, block)
             if port.count and other is not block:
-                agree = self._of("agree", number, "of.agree({})")
+                agree = self._of("agree", number, "ctx.agree({})")
                 lines += [
                     f"if len({other}) != len({block}):",
                     f"{_IN}{agree}([{', '.join(blocks)}])",
@@ -591,7 +596,7 @@ class _Function:
 
     def _tell_of(self, firing: Firing) -> str:
         """The call that tells of a firing, up to what it read."""
-        seen = self._of("seen", firing.number, "of.seen({})")
+        seen = self._of("seen", firing.number, "ctx.seen({})")
         return f"{seen}({self._number(firing)}"
 
     def _passed_on(self, firing: Firing) -> list[str]:
@@ -741,7 +746,7 @@ class _Function:
     def _chain_head(self, k: int, chain: Chain) -> list[str]:
         """A chain as it is made."""
         lines = [
-            f"chain{k} = of.chain(",
+            f"chain{k} = ctx.chain(",
             f"{_IN}memory={chain.memory},",
             f"{_IN}shared={len(chain.bases) + len(chain.windows)},",
         ]
@@ -778,7 +783,7 @@ class _Function:
         for base in chain.bases:
             name = self._names.block(base.block)
             maker = self._plan.made_by(base.block)
-            address = f"at{k}[{base.number}] = {self._bind('address', 'of.address')}"
+            address = f"at{k}[{base.number}] = {self._bind('address', 'ctx.address')}"
             if base.made:
                 i = base.block.output
                 shape = literal(block_shape(maker.task.outputs[i], maker.offset))

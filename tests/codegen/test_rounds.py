@@ -44,7 +44,7 @@ class Take:
 def test_names_of_a_text_are_those_of_the_rounds(write: Write, tmp_path: Path) -> None:
     out = build(write(TEXT, t_py=CODE), tmp_path / "out")
     text = (out / "rounds.py").read_text()
-    assert "# A.first_call, 2 of 2" in text and "\ndef cpu_0(of):\n" in text
+    assert "# A.first_call, 2 of 2" in text and "\ndef cpu_0(ctx):\n" in text
     assert 'rounds="cpu_0"' in (out / "main.py").read_text()
     done = harness(out)
     assert done.returncode == 0, done.stderr

@@ -157,7 +157,7 @@ def test_rates_that_cannot_be_set_any_more_are_left_alone(board: Path) -> None:
     control = program.control
     assert control is not None
     control.sysfs, said = str(board), list[str]()
-    program.run.speak = said.append
+    program.run.warn = said.append
     control.states["one"].clocks, control.states["two"].clocks = SLOW, FAST
     control.set_clocks()
     (board / "class/devfreq/17000000.gv11b/min_freq").unlink()

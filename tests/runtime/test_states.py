@@ -163,7 +163,7 @@ def test_a_socket_takes_events_and_is_gone_afterwards(tmp_path: Path) -> None:
     a, b, path = Sums(), Sums(), tmp_path / "s"
     program = patrol(a, b)
     said: list[str] = []
-    program.run.speak = said.append
+    program.run.warn = said.append
     outside = program.control.outside(RunOptions(control=str(path)))
     assert outside is not None and program.control is not None
     outside.start()
