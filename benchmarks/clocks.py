@@ -192,7 +192,7 @@ def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]
         for n, cameras in enumerate(states):
             problem = clocks(*state(board, cameras, rate))
             begin = time.process_time()
-            found = optimal(problem, failing=failing.get(cameras, ()))
+            found = optimal(problem, infeasible_levels=failing.get(cameras, ()))
             seconds += time.process_time() - begin
             other = greedy(problem)
             assert found.watts is not None and other.watts is not None

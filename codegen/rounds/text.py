@@ -43,8 +43,8 @@ def _is_alone(plan: Plan) -> bool:
 
 class _Function:
     """`n` is the number of the round, `k` says between which firings it is, `t` is when the next
-    one begins. A block goes with its last reader. `flush_stats` hands over what is known so far, also to a
-    thread that gives up waiting for a firing.
+    one begins. A block goes with its last reader. `flush_stats` hands over what is known so far,
+    also to a thread that gives up waiting for a firing.
     """
 
     def __init__(self, plan: Plan, guards: Guards | None, recorded: bool) -> None:
