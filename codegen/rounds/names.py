@@ -15,16 +15,17 @@ from .order import Task
 # fmt: off
 OWN = frozenset((
     "DONE", "EndOfStream", "Stopped", "TELL", "address", "again", "app", "ascontiguousarray",
-    "at", "begin", "block", "blocks", "busy", "came", "chain", "clock", "cpu", "d", "done", "e",
-    "empty", "error", "fire", "freeze", "join", "k", "late", "latencies", "leave", "line",
-    "longest", "n", "ndarray", "ctx", "paced", "path", "problem", "r", "release", "rounds",
-    "run", "since", "spent", "squares", "t", "take", "flush_stats", "why", "worker",
+    "at", "begin", "block", "blocks", "busy", "came", "chain", "clock", "cpu", "ctx", "d",
+    "done", "e", "empty", "error", "fire", "flush_stats", "freeze", "join", "k", "late",
+    "latencies", "leave", "line", "longest", "n", "ndarray", "paced", "path", "problem", "r",
+    "release", "rounds",
+    "run", "since", "spent", "squares", "t", "take", "why", "worker",
 ))
 #: First words of variables that belong to a task or to a block.
 _WORDS = (
     "accept", "acquire", "agree", "busy", "call", "claim", "commit", "copy", "counted", "dtype",
-    "empty", "first", "gone", "have", "in", "left", "length", "longest", "number", "of", "over",
-    "paths", "ready", "release", "seen", "squares", "taken", "task", "tokens", "flushed",
+    "empty", "first", "flushed", "gone", "have", "in", "left", "length", "longest", "number",
+    "of", "over", "paths", "ready", "release", "seen", "squares", "taken", "task", "tokens",
 )
 # fmt: on
 _BEGINS = re.compile(rf"(?:{'|'.join(_WORDS)})\d*(?:_|\W|$)|(?:at|chain|fire|why)\d+$")

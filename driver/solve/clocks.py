@@ -159,10 +159,8 @@ def _clocked(
     domains = _domains(valid, state, busy)
     program = _ProgramAtRates(joint.problem, mapping, platform, domains)
     problem = ClockProblem(domains, platform.power_w, cache(program.holds), program.surely_late)
-    best, by_greedy = (
-        optimal(problem, infeasible_levels=infeasible_levels, retest_budget=retest_budget),
-        greedy(problem),
-    )
+    best = optimal(problem, infeasible_levels=infeasible_levels, retest_budget=retest_budget)
+    by_greedy = greedy(problem)
     if by_greedy.watts is not None and (best.watts is None or by_greedy.watts < best.watts):
         # bounds are not strictly monotone
         best = replace(best, levels=by_greedy.levels, watts=by_greedy.watts, whole=False)

@@ -160,10 +160,8 @@ class _Back:
         if self.faults:
             raise Errors(self.faults)
         if self.previous_times is not None:
-            placements_by_task, layers = (
-                self._moved_tasks(placements_by_task),
-                self._moved_layers(layers),
-            )
+            placements_by_task = self._moved_tasks(placements_by_task)
+            layers = self._moved_layers(layers)
         if self.previous_times is None or placements_by_task or any(layers.values()):
             made[self._file("mapping")] = self._mapping(placements_by_task, layers)
         profile = self._profile(self.names)
