@@ -78,7 +78,7 @@ def excesses(found: dict[str, Size], limits: dict[str, list[float]]) -> Iterable
         if has.lines > lines:
             yield (
                 f"{room}: {has.lines:,} lines of code, {has.lines - lines:,} above the {lines:,} "
-                "of [tool.ledger] in pyproject.toml: take out what nobody would miss, or raise the "
+                "of [tool.ledger] in pyproject.toml: take out what is not needed, or raise the "
                 f"number there and say why beside it (`git diff --stat main -- {room}` shows what "
                 "grew)"
             )
