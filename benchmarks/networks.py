@@ -1,6 +1,6 @@
 """Which network files flowc takes, and whether they compute what ONNX Runtime computes.
 
-    python benchmarks/networks.py [--packages FOLDER] [--limit N] [--write docs/taken.md]
+    python benchmarks/networks.py [--packages FOLDER] [--limit N] [--write docs/generated/taken.md]
 
 Cases are the files in onnx's wheel (149), the node cases that `onnx.backend.test` generates (with
 inputs and expected outputs), the networks inside of unpacked wheels in FOLDER (rapidocr-onnxruntime,

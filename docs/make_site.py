@@ -82,7 +82,7 @@ PAGES: dict[str, list[str]] = {
         "docs/beside.md",
         "docs/performance.md",
         "docs/generated/published.md",
-        "docs/taken.md",
+        "docs/generated/taken.md",
         "docs/stability.md",
         "CHANGELOG.md",
     ],
