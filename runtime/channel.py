@@ -43,6 +43,7 @@ class WaitingPlace:
 
     def _wait(self, waiter: Waiter, what: str) -> None:
         waiter.check()
+        waiter.looked += 1
         waiter.waiting = (self, what)
         try:
             # no limit: who ends wakes all that wait, and the watchdog tells of the others
@@ -53,10 +54,12 @@ class WaitingPlace:
 
 
 class Waiter:
-    """A thread that may wait at a channel; `waiting` tells the watchdog where."""
+    """A thread that may wait at a channel: `waiting` tells the watchdog where, `looked` how often
+    it has looked in vain."""
 
     def __init__(self) -> None:
         self.waiting: Optional[Tuple[WaitingPlace, str]] = None
+        self.looked = 0
 
     def check(self) -> None:
         """Raise Stopped or EndOfStream when waiting has become pointless."""

@@ -129,6 +129,8 @@ class Watch:
         self._since = time.monotonic()
         self._polled = self._since
         self._awake_since = 0
+        #: How often each worker had looked in vain when it was asked to look again.
+        self._asked: Dict[int, int] = {}
         self._drain_until: Optional[float] = None
         self._drained = 0
         self._warned: Dict[Tuple[str, int], float] = {}
@@ -235,6 +237,8 @@ class Watch:
         self._polled = now
 
     def _check_deadlock(self, alive: List[Worker]) -> None:
+        """Do workers wait for each other? Without progress, each is asked to look again first: one
+        that may go on may not have had a processor since."""
         progress = sum(w.progress for w in self._run.workers)
         waits = [w.waiting for w in alive]
         if (
@@ -244,7 +248,15 @@ class Watch:
             or any(w is not None and w[0].remote for w in waits)
         ):
             self._seen, self._since = progress, time.monotonic()
-        elif time.monotonic() - self._since > DEADLOCK_AFTER:
+            self._asked.clear()
+        elif time.monotonic() - self._since <= DEADLOCK_AFTER:
+            return
+        elif not self._asked:
+            self._asked = {id(w): w.looked for w in alive}
+            for wait in waits:
+                if wait is not None:
+                    wait[0].wake()
+        elif all(w.looked > self._asked.get(id(w), w.looked) for w in alive):
             self._run.fail(Failure("", "", None, "deadlock: " + self._run.who_waits()))
 
     def _check_pace(self) -> None:

@@ -7,6 +7,7 @@ One program is built and run many times; others are recorded beside their own te
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -162,6 +163,23 @@ def writer_of(child: subprocess.Popen[bytes], file: Path) -> int:
             return _children(program)[0]
         time.sleep(0.005)
     raise AssertionError("nothing is written")
+
+
+def until_it_rests(child: subprocess.Popen[bytes]) -> None:
+    """Wait until no thread of a program has anything left to do, or its process is gone; one that
+    only waits for a processor has. Its main thread looks around every few milliseconds, and
+    threads that wait for room in the recording do, too."""
+    deadline, rests = time.monotonic() + HANGS, 0
+    (program,) = _children(child.pid)
+    while rests < 5 and time.monotonic() < deadline:
+        states = []
+        for task in Path(f"/proc/{program}/task").glob("*"):
+            if int(task.name) != program:
+                with contextlib.suppress(OSError):
+                    states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+        rests = 0 if set(states) & set("RD") else rests + 1
+        time.sleep(0.02)
+    assert rests == 5
 
 
 def _children(process: int) -> list[int]:
@@ -320,7 +338,7 @@ def test_firings_wait_at_full_speed(build: Path, tmp_path: Path) -> None:
     child = start(build, *words, "--set", f"A.count.last={frames}")
     writer = writer_of(child, file)
     os.kill(writer, signal.SIGSTOP)
-    time.sleep(0.5)
+    until_it_rests(child)
     os.kill(writer, signal.SIGCONT)
     _, said = child.communicate(timeout=HANGS)
     assert child.returncode == 0 and "; firings waited " in said.decode(), said
@@ -341,7 +359,7 @@ def test_in_real_time_nothing_waits_and_what_is_lost_is_counted(
     child = start(build, *words, "--set", f"A.count.last={frames}")
     writer = writer_of(child, file)
     os.kill(writer, number)
-    time.sleep(0.5)
+    until_it_rests(child)
     if number == signal.SIGSTOP:
         os.kill(writer, signal.SIGCONT)
     _, out = child.communicate(timeout=HANGS)

@@ -570,10 +570,10 @@ private:
         if (run.stopping)
             for (App *app : state.apps)
                 app->until = 0;
-        for (Worker *worker : state.workers) {
+        for (Worker *worker : state.workers)  // all of them, before one waits for another
             worker->parked = false;
+        for (Worker *worker : state.workers)
             worker->stirred.ring();
-        }
     }
     // An app goes on where it was in the state in which it last ran, through states that follow each
     // other without a pause.

@@ -202,6 +202,7 @@ class Watch
     const Options &options;
     Interrupts &interrupts;
     int64_t handled = 0, seen = -1;
+    std::vector<int64_t> asked;  // how often each worker had looked in vain when it was asked to look
     ns moved = now(), polled = now(), awake_since = 0, drained = 0, ends = 0, next_log = 0, logged = 0;
     struct Pace {
         int64_t frames = 0, overdue = 0, in_log = 0;
@@ -277,6 +278,8 @@ class Watch
         }
         return true;
     }
+    // Workers that wait for each other. Without progress, each is asked to look again first: one that
+    // may go on may not have had a processor since.
     void check_deadlock()
     {
         int64_t progress = 0;
@@ -289,8 +292,18 @@ class Watch
         if (progress != seen || !any || !all_wait) {
             seen = progress;
             moved = now();
-        } else if (since(moved) > DEADLOCK_AFTER &&
-                   run.over < static_cast<int>(run.workers.size())) {
+            asked.clear();
+        } else if (since(moved) <= DEADLOCK_AFTER ||
+                   run.over >= static_cast<int>(run.workers.size())) {
+            return;
+        } else if (asked.empty()) {
+            for (const Worker *worker : run.workers)
+                asked.push_back(worker->looked);
+            Run::stir();
+        } else {
+            for (size_t i = 0; i < run.workers.size(); i++)
+                if (works(*run.workers[i]) && run.workers[i]->looked <= asked[i])
+                    return;
             run.fail({nullptr, -1, "deadlock: " + who_waits()});
         }
     }

@@ -166,6 +166,7 @@ struct Worker {
     std::atomic<const Between *> waiting{nullptr};
     std::atomic<const char *> waits_for{""};
     std::atomic<int64_t> progress{0};
+    std::atomic<int64_t> looked{0};  // how often it has looked in vain, where it waits
     std::atomic<bool> alive{false};
     std::atomic<bool> parked{false};  // it waits until its state is entered
     std::atomic<double> slower{1};    // how many times as long a firing is to take
@@ -221,7 +222,11 @@ struct Worker {
     {
         waits_for.store(what, relaxed);
         waiting.store(&at, relaxed);
-        bell.wait([&] { return ready() || !app.has(k); });
+        bell.wait([&] {
+            const bool go = ready() || !app.has(k);
+            looked.store(looked.load(relaxed) + !go);
+            return go;
+        });
         waiting.store(nullptr, relaxed);
         began = now();
         return ready();
