@@ -376,7 +376,7 @@ int main(void)
 {
     float y;
     long heap = 0, kilobytes = 0;
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 110; i++) {
         ends *program;
         if (i == 10) {
             heap = (long)mallinfo2().uordblks;
@@ -411,7 +411,8 @@ def test_a_program_that_is_closed_leaves_nothing_behind(
         timeout=LONG,
     )
     heap, kilobytes = map(int, done.stdout.split())
-    assert heap < 200 and kilobytes < 200
+    # the stack of a thread that has not ended yet, when the next one begins, is kept: once
+    assert heap < 200 and kilobytes < 10 * 100
 
 
 #: One thread sleeps until `second`; another one comes and need not wait. Then `second` is rung for.
