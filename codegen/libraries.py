@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..machines.whoami import version_of
+from ..model.tensorrt import TensorRTVersion
 
 #: The oldest version with which programs run, the same as flowc's own.
 LEAST_ONNXRUNTIME = "1.17"
@@ -30,8 +31,14 @@ class Library:
     rank: int = 0
 
 
-#: Calls of CUDA from Python, for all code on a GPU or DLA.
-CUDA_PYTHON = Library("cuda-python or PyCUDA", ("cuda-python  # or PyCUDA",), rank=2)
+def cuda_python(tensorrt: tuple[int, ...] = ()) -> Library:
+    """Calls of CUDA from Python, for all code on a GPU or DLA. The TensorRT of a board says which
+    CUDA it has: JetPack 5 has 11.4, JetPack 6 has 12.6, and later releases of cuda-python need a
+    newer driver."""
+    bound = ""
+    if tensorrt:
+        bound = {"trt8": "<12.4", "trt10": "<13"}.get(TensorRTVersion(tensorrt).dialect, "")
+    return Library("cuda-python or PyCUDA", (f"cuda-python{bound}  # or PyCUDA",), rank=2)
 
 
 def onnxruntime() -> Library:

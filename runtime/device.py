@@ -354,6 +354,12 @@ class OnDevice(Code):
                 MemoryPool(cuda, size, pinned=True) if mirrored and not shared else None
             )
 
+    def zeros(self, port: Port, stream: DeviceStream) -> Memory:
+        """Memory for what a firing reads or writes there, full of zeros."""
+        memory = self.cuda.memory(self._size(port))
+        stream.zero(memory.pointer, memory.nbytes)
+        return memory
+
     def _size(self, port: Port) -> int:
         tokens = max(port.rates) if port.stacked else 1
         return tokens * self.batch * int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize

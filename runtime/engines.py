@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from .code import Network
-from .cuda import CudaError, DeviceStream, Memory
+from .cuda import CudaError, DeviceStream
 from .device import OnDevice, lane
 from .tokens import Port, TaskError
 
@@ -49,24 +49,8 @@ class OnnxCuda(OnDevice):
             )
 
     def prepare(self) -> None:
-        """The first run of a session chooses algorithms and loads their code, for up to a second:
-        it is one of zeros, before the program's clock starts."""
-        stream = self.cuda.stream
-        self._session(stream)
-        memory = [self._zeros(port, stream) for port in (*self.inputs, *self.outputs)]
-        pointers = [one.pointer for one in memory]
-        read = len(self.inputs)
-        try:
-            self.run(stream, pointers[:read], pointers[read:], 0)
-            stream.synchronize()
-        finally:
-            for one in memory:
-                self.cuda.free(one)
-
-    def _zeros(self, port: Port, stream: DeviceStream) -> Memory:
-        memory = self.cuda.memory(self._size(port))
-        stream.zero(memory.pointer, memory.nbytes)
-        return memory
+        self._session(self.cuda.stream)
+        _run_once(self)
 
     def _session(self, stream: DeviceStream) -> Any:
         """One for each worker, because a session is bound to its stream."""
@@ -176,6 +160,7 @@ class TensorRT(OnDevice):
         self._own.__dict__["context"] = self._engines[lane().processor].context(
             lane().arena(self.cuda)
         )
+        _run_once(self)
 
     def run(
         self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
@@ -193,6 +178,20 @@ class TensorRT(OnDevice):
         self._own = threading.local()  # contexts first, then the engines behind them
         self._engines.clear()
         OnDevice.close(self)
+
+
+def _run_once(code: OnDevice) -> None:
+    """Run a network on zeros, before the program's clock starts: a first run chooses algorithms and
+    loads their code, for up to a second."""
+    stream = code.cuda.stream
+    inputs = [code.zeros(port, stream) for port in code.inputs]
+    outputs = [code.zeros(port, stream) for port in code.outputs]
+    try:
+        code.run(stream, [m.pointer for m in inputs], [m.pointer for m in outputs], 0)
+        stream.synchronize()
+    finally:
+        for memory in inputs + outputs:
+            code.cuda.free(memory)
 
 
 def _tensor(port: Port, batch: int) -> Tuple[int, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...model.application import Launch, Task
 from ...model.deployment import Deployment, Plain
-from ..libraries import CUDA_PYTHON, Library
+from ..libraries import Library, cuda_python
 from ..names import literal
 from .c import CCode, c_code
 from .kind import ON_DEVICE, BuildCode, CodeSite, Identifiers, Kind, headers, number
@@ -50,7 +50,7 @@ class CudaCode(BuildCode):
 
     def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
         """See `BuildCode`."""
-        return (CUDA_PYTHON,)
+        return (cuda_python(deployment.tensorrt),)
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`: the kernels, one to a line."""

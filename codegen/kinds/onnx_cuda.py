@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...model.application import Task
 from ...model.deployment import Deployment
-from ..libraries import CUDA_PYTHON, Library, onnxruntime_gpu
+from ..libraries import Library, cuda_python, onnxruntime_gpu
 from .engine import EngineCode, engine_code, processors_of
 from .kind import CodeSite, Identifiers, Kind
 
@@ -19,7 +19,7 @@ class OnnxCudaCode(EngineCode):
 
     def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
         """See `BuildCode`."""
-        return (onnxruntime_gpu(), CUDA_PYTHON)
+        return (onnxruntime_gpu(), cuda_python(deployment.tensorrt))
 
     def text(self, ids: Identifiers) -> str:
         """See `BuildCode`."""

@@ -18,7 +18,7 @@ from ...model.deployment import DeployedPort, DeployedTask, Deployment
 from ...model.tensorrt import TensorRTVersion
 from ...networks.onnx.memory import needs_in_tensorrt
 from ...networks.quantization.implicit import without_pairs
-from ..libraries import CUDA_PYTHON, Library
+from ..libraries import Library, cuda_python
 from ..names import literal
 from ..sources import Plan
 from .engine import EngineCode, engine_code, processors_of
@@ -38,7 +38,7 @@ class TensorRTCode(EngineCode):
         """See `BuildCode`."""
         name = f"TensorRT {TensorRTVersion(deployment.tensorrt)}"
         line = f"# {name}: NVIDIA's package, part of JetPack on a Jetson"
-        return (Library(name, (line,), rank=1), CUDA_PYTHON)
+        return (Library(name, (line,), rank=1), cuda_python(deployment.tensorrt))
 
     @property
     def memory(self) -> DeviceMemory:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import flowc
 import numpy as np
@@ -36,6 +37,8 @@ from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.identity import task_hashes
+from flowc.runtime import engines
+from flowc.runtime.tokens import Port
 from flowc.search.deadline.problem import JointProblem
 from flowc.search.throughput.problem import Problem
 from onnx import TensorProto, helper
@@ -1203,3 +1206,53 @@ def test_headers_of_a_toolkit_that_is_not_here_are_a_warning(write: Write, tmp_p
         for d in flowc.build(flow, tmp_path / "out", platform="pc").diagnostics
         if d.code == "F310"
     ]
+
+
+class _Stream:
+    """Records what is put into it."""
+
+    handle = 7
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+
+    def zero(self, target: int, nbytes: int) -> None:
+        self.done.append(("zeros", target, nbytes))
+
+    def synchronize(self) -> None:
+        self.done.append("waited")
+
+
+class _Context:
+    """A context of TensorRT that records its executions."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self.stream = stream
+
+    def set_tensor_address(self, name: str, pointer: int) -> bool:
+        self.stream.done.append((name, pointer))
+        return True
+
+    def execute_async_v3(self, handle: int) -> bool:
+        self.stream.done.append(("executed", handle))
+        return True
+
+
+def test_a_plan_runs_once_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first execution of a plan loads its code: no frame shall wait for that."""
+    stream = _Stream()
+    addresses = iter(range(1, 10))
+    here = SimpleNamespace(processor="", arena=lambda cuda: None)
+    monkeypatch.setattr(engines, "lane", lambda: here)
+    code = engines.TensorRT("net.onnx", ["x"], ["y"], {"": ("gpu", 0)}, "digest")
+    code.inputs = [Port("x", "float32", (2,))]
+    code.outputs = [Port("y", "float16", (3,))]
+    code.cuda = SimpleNamespace(
+        stream=stream,
+        memory=lambda nbytes: SimpleNamespace(pointer=next(addresses), nbytes=nbytes),
+        free=lambda memory: stream.done.append(("freed", memory.pointer)),
+    )
+    code._engines[""] = SimpleNamespace(context=lambda arena: _Context(stream))
+    code.prepare()
+    run = [("x", 1), ("y", 2), ("executed", 7), "waited", ("freed", 1), ("freed", 2)]
+    assert stream.done == [("zeros", 1, 8), ("zeros", 2, 6), *run]

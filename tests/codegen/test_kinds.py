@@ -7,7 +7,7 @@ from typing import Any
 import flowc
 import pytest
 from flowc.codegen.kinds import KINDS, CodeSite, made_for
-from flowc.codegen.libraries import CUDA_PYTHON, distinct, onnxruntime, onnxruntime_gpu
+from flowc.codegen.libraries import cuda_python, distinct, onnxruntime, onnxruntime_gpu
 from flowc.codegen.sources import Sources
 from flowc.model.application import Task
 from flowc.model.mapping import Placement
@@ -71,5 +71,6 @@ def test_each_kind_names_its_processors() -> None:
 
 
 def test_a_package_that_contains_another_replaces_it() -> None:
-    needed = [CUDA_PYTHON, onnxruntime(), onnxruntime_gpu(), CUDA_PYTHON]
-    assert [library.name for library in distinct(needed)] == ["onnxruntime-gpu", CUDA_PYTHON.name]
+    cuda = cuda_python()
+    needed = [cuda, onnxruntime(), onnxruntime_gpu(), cuda]
+    assert [library.name for library in distinct(needed)] == ["onnxruntime-gpu", cuda.name]

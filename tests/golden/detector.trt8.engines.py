@@ -27,9 +27,14 @@ DTYPES: Dict[trt.DataType, type] = {
 
 def plan_path(home: str, file: str, device: str, precision: str, batch: int, digest: str) -> str:
     """A plan is for one model with its shapes, one TensorRT and one GPU: all of them are in its name."""
-    gpu = "".join(c if c.isalnum() else "-" for c in open_cuda().device)
     name = "%s.%s.%s.b%d.%s" % (os.path.splitext(os.path.basename(file))[0], device, precision, batch, digest)
-    return os.path.join(home, "engines", "%s.trt-%s.%s.plan" % (name, trt.__version__, gpu))
+    return os.path.join(home, "engines", "%s.%s.plan" % (name, made_for()))
+
+
+def made_for() -> str:
+    """This TensorRT and this GPU, as a part of names of files."""
+    gpu = "".join(c if c.isalnum() else "-" for c in open_cuda().device)
+    return "trt-%s.%s" % (trt.__version__, gpu)
 
 
 class Engine:
