@@ -5,7 +5,7 @@ BIN := .venv/bin
 
 setup:
 	python3 -m venv .venv
-	$(BIN)/pip install -q -e '.[test,cuda]'
+	$(BIN)/pip install -q -e '.[test,cuda,rtx]'
 	$(BIN)/python tests/support/tensorrt_api.py
 
 check:

@@ -281,8 +281,8 @@ CODES: dict[str, tuple[str, str]] = {
         "Platforms are declared in the text or in the file given with `--platform`, or are built in (`host`).",
     ),
     "F510": (
-        "this cannot run on a DLA or an NPU",
-        "A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has; RKNN has three cores, and runs a network in 8 bits whole. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
+        "this cannot run on a DLA, on an NPU, or on a GPU with TensorRT",
+        "TensorRT's parser does not take every layer for a GPU. A DLA runs only certain layers, in fp16 or int8, with fixed shapes. TensorRT 11.0 to 11.3 do not support it, and a board holds a limited number of its engines. An NPU runs what its engine offers, in the precisions that it has; RKNN has three cores, and runs a network in 8 bits whole. `flowc show --platform` lists the layers that prevent it; with `fallback gpu` behind a pin to a DLA the GPU runs them.",
     ),
     # -- building ----------------------------------------------------------------------------------
     "F511": (

@@ -96,6 +96,12 @@ def _for_gpus() -> tuple[Finding, ...]:
             "networks on GPU and DLA",
             "NVIDIA's TensorRT (part of JetPack on a Jetson)",
         ),
+        Finding(
+            "tensorrt for rtx",
+            _version("tensorrt-rtx"),
+            "asking NVIDIA's parser about networks for TensorRT, without a GPU",
+            "pip install 'flowc[rtx]' (NVIDIA's licence)",
+        ),
     )
 
 

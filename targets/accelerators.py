@@ -2,7 +2,7 @@
 
 In: a task with its network, a kind of processor, the platform. Out: the reason why it cannot run
 there as a whole, or the layers that searches keep off it. What each compiler takes is in a module
-of its own, `dla` or `npu`.
+of its own: `dla`, `npu`, `tensorrt`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from .compiler import Compiler
 from .dla import dla_compiler
 from .fitness import Reason
 from .npu import npu_compiler
+from .tensorrt import tensorrt_compiler
 
 
 def compiler_of(platform: Platform, kind: str) -> Compiler | None:
     """The compiler for a kind of processor; None if all networks run there as they are, or the
     platform has no such processor."""
-    makers = {"dla": dla_compiler, "npu": npu_compiler}
+    makers: dict[str, Callable[[Platform], Compiler | None]] = {
+        "dla": dla_compiler,
+        "gpu": tensorrt_compiler,
+        "npu": npu_compiler,
+    }
     if kind not in makers or all(pool.kind != kind for pool in platform.pools):
         return None
     return makers[kind](platform)
@@ -38,9 +43,11 @@ def unfit_to_compile(
     reason = compiler.unfit(task, network)
     if reason is not None:
         return reason
+    if fallback:  # the GPU helps out with layers that it takes
+        return unfit_to_compile(task, network, "gpu", platform, False)
     own = None if not network.model else _layers_of(network.content_hash, network.model)
     broken = [b for b in compiler.broken(network) if own is None or b.layer in own]
-    if not broken or fallback:
+    if not broken:
         return None
     first = broken[0]
     message = (

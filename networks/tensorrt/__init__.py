@@ -1,0 +1,1 @@
+"""What TensorRT's parser of ONNX files takes for a GPU."""

@@ -1,0 +1,1 @@
+"""Programs of their own, for processes of their own."""
