@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import platform
+import sys
 import tempfile
 from contextlib import suppress
 from functools import partial
@@ -216,10 +217,18 @@ def imported() -> Any:
     # TBB would ask hwloc for the cores of the machine, and while an inference runs give its thread
     # all of them: a worker with a core of its own would leave it.
     os.environ.setdefault("HWLOC_THISSYSTEM", "0")
+    # Its telemetry forks a process beside running threads, which may hang for ever with the output
+    # of this one; and what a program runs is nobody's business.
+    silent = "openvino" not in sys.modules and "openvino_telemetry" not in sys.modules
+    if silent:
+        sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
     try:
         import openvino
     except ImportError as error:
         raise TaskError("openvino is missing: pip install openvino") from error
+    finally:
+        if silent:
+            sys.modules.pop("openvino_telemetry", None)
     return openvino
 
 

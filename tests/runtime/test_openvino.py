@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import textwrap
 from importlib.util import find_spec
 from pathlib import Path
@@ -416,3 +418,15 @@ def test_a_library_for_c_says_that_it_has_no_bf16(flow: Path) -> None:
     flow.write_text(text.replace('from "y"  }', 'from "y" precision bf16 }'))
     made = build_external(flow, flow.parent / "lib", platform="two")
     assert [d.code for d in made.diagnostics] == ["F608"]
+
+
+def test_openvino_tells_nobody_that_it_is_imported() -> None:
+    """Its telemetry would fork this process, and the fork may hang with its output."""
+    code = (
+        "import sys; from flowc.runtime.openvino import imported; imported();"
+        " import openvino.tools.ovc.telemetry_utils as used;"
+        " print(used.tm.__name__, 'openvino_telemetry' in sys.modules)"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANGS, check=True)
+    assert done.stdout == "openvino.tools.ovc.telemetry_stub False\n"
