@@ -11,11 +11,12 @@ import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 #: <linux/prctl.h>
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -31,20 +32,29 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, without input; `by` ends it when this process ends.
 
-    Raises OSError, and subprocess.TimeoutExpired after `limit` seconds.
+    Its output goes to files: what it leaves running may hold a pipe open for ever. Raises OSError,
+    and subprocess.TimeoutExpired after `limit` seconds.
     """
-    return subprocess.run(
-        words,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",  # code prints arbitrary bytes
-        check=False,
-        timeout=limit,
-        env={**os.environ, **(environment or {})},
-        preexec_fn=ends_with_me(by),
-    )
+    with _output() as out, _output() as err:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            check=False,
+            timeout=limit,
+            env={**os.environ, **(environment or {})},
+            preexec_fn=ends_with_me(by),
+        )
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(words, done.returncode, out.read(), err.read())
+
+
+def _output() -> IO[str]:
+    """A file for what a command prints; code prints arbitrary bytes."""
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def ends_with_me(by: signal.Signals = signal.SIGKILL) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from flowc.machines.children import run
 
 from builds import HANGS, ROOT, Write, store_profile
 
@@ -113,3 +115,13 @@ def test_workers_of_a_search(tmp_path: Path) -> None:
     script.write_text(CREW.format(folder=str(tmp_path)))
     with killed([str(script)], marks) as pids:
         wait_for_the_end_of(pids)
+
+
+def test_what_a_command_leaves_running_holds_nobody_up() -> None:
+    """It has the same output as the command, and may never end."""
+    begin = time.monotonic()
+    done = run(["sh", "-c", f"sleep {HANGS} & echo $!; echo why >&2"], cwd=None)
+    left = int(done.stdout.split()[0])
+    os.kill(left, signal.SIGKILL)
+    assert time.monotonic() - begin < HANGS / 2
+    assert (done.returncode, done.stderr) == (0, "why\n")
