@@ -1,19 +1,20 @@
-"""Which network files that flowc writes for TensorRT NVIDIA's own parser takes, and its builder
-builds.
+"""Which network files for TensorRT NVIDIA's own parser takes, and its builder builds.
 
-    python benchmarks/tensorrt_files.py [--suite [--limit N]] [--packages FOLDER] [TEXT ...]
+    python benchmarks/tensorrt_files.py [TEXT ...]
+    python benchmarks/tensorrt_files.py --suite [--limit N] [--packages FOLDER]
 
-It needs `pip install 'flowc[rtx]'` (TensorRT for RTX, under NVIDIA's licence), but no GPU.
-Without arguments, examples are built for each platform with TensorRT; then the parser and the
-builder are asked about their network files.
+It needs the extra `rtx` (under NVIDIA's licence), but no GPU.
+The first command builds examples for each platform.
+It asks about their network files.
 
-`--suite` compares flowc's rules (`networks/tensorrt`) with both: on onnx's backend suite, and on
-the networks of unpacked wheels in FOLDER (see benchmarks/networks.py). Networks that flowc
-refuses anyway, or keeps on a CPU in one piece, are left out.
+The second command compares flowc's rules with TensorRT.
+It does so on onnx's backend suite, and on unpacked wheels in FOLDER
+(see benchmarks/networks.py).
+What flowc keeps on a CPU anyway is left out.
 
     surprise    flowc says yes, and TensorRT no
-    stricter    flowc says no, by the rule that is printed, and TensorRT yes
-    not in RTX  TensorRT for RTX lacks an operator that TensorRT has
+    stricter    flowc says no, and TensorRT yes
+    not in RTX  TensorRT has the operator, TensorRT for RTX lacks it
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ from flowc.targets import tensorrt as target
 import networks as cases  # noqa: TID251 - the benchmark beside this one
 
 ROOT = Path(__file__).resolve().parents[1]
+IN_8_BITS = 'precision int8  calibrate "frames/*.npy"'
 #: Examples, with what is changed in their texts: changes at once are not for GPUs.
 TEXTS: dict[str, tuple[str, tuple[str, str]]] = {
     "detector": ("detector", ("", "")),
-    "detector, int8": ("detector", ("precision fp16", 'precision int8  calibrate "frames/*.npy"')),
+    "detector, int8": ("detector", ("precision fp16", IN_8_BITS)),
     "spotter": ("spotter", ("", "")),
     "tracker": ("tracker", ("", "")),
     "drone": ("drone", (" at once", "")),
@@ -52,8 +54,14 @@ TEXTS: dict[str, tuple[str, tuple[str, str]]] = {
 #: Shape of the pictures with which `detector` is quantized, and their number.
 PICTURES, SHAPE = 4, (1, 3, 192, 256)
 PLATFORMS = ("xavier", "orin", "orin_jetpack7", "thor", "desktop")
-#: `desktop` runs networks in ONNX Runtime; with TensorRT, a PC has a platform of its own.
-DESKTOP = 'platform pc { tensorrt "11.4"  cpu core[8]  gpu cuda scheduler fifo compute 8.9 }\n'
+#: `desktop` runs networks in ONNX Runtime.
+DESKTOP = """
+platform pc {
+    tensorrt "11.4"
+    cpu core[8]
+    gpu cuda scheduler fifo compute 8.9
+}
+"""
 #: The platform whose TensorRT is nearest to the parser, and seconds for one file.
 NEAREST, PATIENCE = "orin_jetpack7", 600
 #: What the builder of TensorRT for RTX says of operators that it lacks.
@@ -108,9 +116,11 @@ def copied(name: str, folder: Path) -> Path:
     """The text of an example, in a copy of its own."""
     example, (old, new) = TEXTS[name]
     place = folder / name.replace(", ", "_")
-    shutil.copytree(ROOT / "examples" / example, place, ignore=shutil.ignore_patterns("build"))
+    builds = shutil.ignore_patterns("build")
+    shutil.copytree(ROOT / "examples" / example, place, ignore=builds)
     text = place / f"{example}.flow"
-    text.write_text(text.read_text().replace(old, new) if old else text.read_text())
+    if old:
+        text.write_text(text.read_text().replace(old, new))
     (place / "frames").mkdir(exist_ok=True)
     draw = np.random.default_rng(0)
     for number in range(PICTURES):
@@ -150,11 +160,14 @@ def examples(texts: Sequence[Path]) -> bool:
     rows: list[Made] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        own = {text.stem: text for text in texts} or {name: copied(name, folder) for name in TEXTS}
+        own = {text.stem: text for text in texts}
+        if not own:
+            own = {name: copied(name, folder) for name in TEXTS}
         for name, text in own.items():
             for platform in PLATFORMS:
                 rows += made(name, text, platform, folder)
-    built = sum(m.answer is not None and m.answer.built is not None for m in rows)
+    answers = [m.answer for m in rows]
+    built = sum(a is not None and a.built is not None for a in answers)
     print(table(rows))
     print(f"\n{built} of {len(rows)} files were parsed and built")
     return built == len(rows)
@@ -162,7 +175,7 @@ def examples(texts: Sequence[Path]) -> bool:
 
 # -- flowc's rules beside the parser ---------------------------------------------------------------
 def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> str:
-    """flowc's reason against a network on a GPU with TensorRT; empty if it has none."""
+    """flowc's reason against a network on such a GPU; "" for none."""
     ports = [f"in {name} = {value}" for name, value in case.constants.items()]
     around = []
     arrows = []
@@ -175,8 +188,9 @@ def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> str:
         around.append(f"task E{number} {{ in x: {tensor.type} }}")
         arrows.append(f"e{number}: E{number}  net.o{number} -> e{number}")
     text = folder / "gpu.flow"
-    lines = [f'network Net from "{case.model}" {{', *ports, "}", *around, "app A {", "net: Net"]
-    lines += [*arrows, "}", f"mapping on {NEAREST} {{ A.net -> ampere }}"]
+    lines = [f'network Net from "{case.model}" {{', *ports, "}"]
+    lines += [*around, "app A {", "net: Net", *arrows, "}"]
+    lines += [f"mapping on {NEAREST} {{ A.net -> ampere }}"]
     text.write_text("\n".join(lines) + "\n")
     checked = flowc.check(text, platform=NEAREST)
     faults = [d for d in checked.diagnostics if d.severity == "error"]
@@ -184,13 +198,14 @@ def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> str:
 
 
 def suite(packages: Path | None, limit: int | None) -> bool:
-    """Compare flowc's rules with TensorRT on all cases. Was there no surprise?"""
+    """Compare all cases. Was there no surprise?"""
     setattr(target, "is_installed", lambda: False)  # noqa: B010 - the rules alone
     counts: Counter[str] = Counter()
     shown: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        rooms = [*cases.in_wheel(folder)][:limit] + [*cases.generated(folder)][:limit]
+        rooms = [*cases.in_wheel(folder)][:limit]
+        rooms += [*cases.generated(folder)][:limit]
         if packages is not None:
             rooms += cases.in_packages(packages)
         for case in rooms:
@@ -214,7 +229,7 @@ def suite(packages: Path | None, limit: int | None) -> bool:
 
 
 def fixed(network: Network, folder: Path) -> Path:
-    """The file with the sizes of the text, which build_engines.py sets on the board."""
+    """The file with the sizes that build_engines.py sets."""
     model = onnx.load(network.path)
     sizes = {tensor.name: tensor.type.shape for tensor in network.inputs}
     for value in model.graph.input:
@@ -235,17 +250,17 @@ def _kind(mine: str, answer: referee.Answer | None) -> str:
         return "both yes" if theirs else "both no"
     if theirs:
         return "stricter"
-    lacking = any(
-        name in answer.words or op == name for name in NOT_IN_RTX for _, op, _ in answer.errors
-    )
-    return "not in RTX" if lacking or "has no runners" in answer.words else "surprise"
+    refused = {op for _, op, _ in answer.errors}
+    if refused & NOT_IN_RTX or NO_RUNNERS in answer.words:
+        return "not in RTX"
+    return "surprise"
 
 
 def main() -> int:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("texts", nargs="*", type=Path, help="instead of the examples")
-    parser.add_argument("--suite", action="store_true", help="compare rules on onnx's suite")
+    parser.add_argument("texts", nargs="*", type=Path, help="no examples")
+    parser.add_argument("--suite", action="store_true", help="onnx's suite")
     parser.add_argument("--packages", type=Path, help="a folder of unpacked wheels")
     parser.add_argument("--limit", type=int, help="so many cases of each kind")
     asked = parser.parse_args()
