@@ -514,7 +514,7 @@ def test_tasks_of_other_times_places_or_engines_are_not_alike() -> None:
     assert alike(problem) == ((0, 1, 7), (2, 6), (3,), (4,), (5,))
 
 
-@settings(max_examples=8)
+@settings(max_examples=8, derandomize=True)  # some problems take every search its whole budget
 @given(problems())
 def test_searches_agree_on_what_is_possible_and_none_beats_the_bound(problem: JointProblem) -> None:
     found = {
