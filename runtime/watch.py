@@ -241,21 +241,17 @@ class Watch:
         that may go on may not have had a processor since."""
         progress = sum(w.progress for w in self._run.workers)
         waits = [w.waiting for w in alive]
-        if (
-            progress != self._seen
-            or not alive
-            or not all(waits)
-            or any(w is not None and w[0].remote for w in waits)
-        ):
+        places = [wait[0] for wait in waits if wait is not None]
+        may_go_on = len(places) < len(alive) or any(place.remote for place in places)
+        if progress != self._seen or may_go_on or not alive:
             self._seen, self._since = progress, time.monotonic()
             self._asked.clear()
         elif time.monotonic() - self._since <= DEADLOCK_AFTER:
             return
         elif not self._asked:
             self._asked = {id(w): w.looked for w in alive}
-            for wait in waits:
-                if wait is not None:
-                    wait[0].wake()
+            for place in places:
+                place.wake()
         elif all(w.looked > self._asked.get(id(w), w.looked) for w in alive):
             self._run.fail(Failure("", "", None, "deadlock: " + self._run.who_waits()))
 
