@@ -218,7 +218,7 @@ def imported() -> Any:
     # all of them: a worker with a core of its own would leave it.
     os.environ.setdefault("HWLOC_THISSYSTEM", "0")
     # Its telemetry forks a process beside running threads, which may hang for ever with the output
-    # of this one; and what a program runs is nobody's business.
+    # of this one, and tells a server what runs here.
     silent = "openvino" not in sys.modules and "openvino_telemetry" not in sys.modules
     if silent:
         sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
