@@ -4,10 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..model.application import Network, Task
 from ..networks.accelerators.breaches import Breach
 from .fitness import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFile:
+    """A network as its compiler reads it.
+
+    `modified` is the time of the file, so that broken rules are found once for each content.
+    `sizes` has the shapes of its inputs by name.
+    """
+
+    path: Path
+    modified: int
+    sizes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of its inputs."""
+        return dict(self.sizes)
+
+
+def file_of(network: Network) -> NetworkFile:
+    """The file of a network; for a stage, that of the whole network."""
+    whole = network.cut_from or network
+    path = Path(whole.path)
+    modified = path.stat().st_mtime_ns
+    sizes = tuple((t.name, t.type.shape) for t in whole.inputs)
+    return NetworkFile(path, modified, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +46,8 @@ class Compiler:
     network can run there; `broken` are the rules that layers of a whole network break, and `remedy`
     says what to do about one. Not `known`: the platform does not say which compiler it is, and is
     for analyses, in which everything is allowed. Not `usable`: it has nothing for this
-    accelerator, or does not say what.
+    accelerator, or does not say what. Not `selective`: it takes all layers of most networks, so
+    only what it refuses is worth a table.
     """
 
     title: str
@@ -27,3 +56,4 @@ class Compiler:
     remedy: str
     known: bool = True
     usable: bool = True
+    selective: bool = True

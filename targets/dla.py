@@ -18,7 +18,7 @@ from ..networks.accelerators.breaches import Breach
 from ..networks.dla.limits import GENERATIONS, Generation
 from ..networks.dla.rules import breaches
 from ..networks.quantization.implicit import has_pairs, without_pairs
-from .compiler import Compiler
+from .compiler import Compiler, NetworkFile, file_of
 from .fitness import Reason
 
 #: Compute capability of the GPU beside the DLA, and which one that is.
@@ -72,13 +72,9 @@ def broken_rules(platform: Platform, network: Network) -> tuple[Breach, ...]:
 
     Raises NetworkError for a network that cannot be read.
     """
-    whole = network.cut_from or network
-    path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)
     precision = network.precision if network.precision in ("fp16", "int8") else "fp16"
     return _broken(
-        str(path),
-        path.stat().st_mtime_ns,
-        shapes,
+        file_of(network),
         generation(platform).name,
         platform.tensorrt,
         precision,
@@ -87,23 +83,26 @@ def broken_rules(platform: Platform, network: Network) -> tuple[Breach, ...]:
 
 @lru_cache(maxsize=16)
 def _broken(
-    path: str,
-    modified: int,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    file: NetworkFile,
     dla: str,
     tensorrt: tuple[int, ...],
     precision: str,
 ) -> tuple[Breach, ...]:
     def found(model: Path) -> tuple[Breach, ...]:
+        own = GENERATIONS[dla]
         return breaches(
-            model, dict(shapes), generation=GENERATIONS[dla], tensorrt=tensorrt, precision=precision
+            model,
+            file.shapes,
+            generation=own,
+            tensorrt=tensorrt,
+            precision=precision,
         )
 
-    if precision != "int8" or TensorRTVersion(tensorrt).strongly_typed or not has_pairs(Path(path)):
-        return found(Path(path))
+    if precision != "int8" or TensorRTVersion(tensorrt).strongly_typed or not has_pairs(file.path):
+        return found(file.path)
     import onnx
 
     with scratch() as folder:  # as the DLA gets it
-        plain = folder / Path(path).name
-        plain.write_bytes(without_pairs(onnx.load(path).SerializeToString())[0])
+        plain = folder / file.path.name
+        plain.write_bytes(without_pairs(onnx.load(file.path).SerializeToString())[0])
         return found(plain)

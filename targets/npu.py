@@ -7,7 +7,6 @@ no layer can run there. What follows is the same for all `accelerators`.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from pathlib import Path
 
 from ..model.application import Network, Task
 from ..model.diagnostic import one_of
@@ -15,7 +14,7 @@ from ..model.modules import MODULES
 from ..model.platform import Platform
 from ..networks.accelerators.breaches import Breach
 from ..networks.npu import NpuEngine, engine_of
-from .compiler import Compiler
+from .compiler import Compiler, NetworkFile, file_of
 from .fitness import Reason
 
 
@@ -88,13 +87,9 @@ _REMEDIES = {
 
 def _broken_rules(engine: NpuEngine, network: Network) -> tuple[Breach, ...]:
     """What keeps layers off the NPU; for a stage, off the whole network. Raises NetworkError."""
-    whole = network.cut_from or network
-    path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)
-    return _broken(engine.name, str(path), path.stat().st_mtime_ns, shapes)
+    return _broken(engine.name, file_of(network))
 
 
 @lru_cache(maxsize=16)
-def _broken(
-    engine: str, path: str, modified: int, shapes: tuple[tuple[str, tuple[int, ...]], ...]
-) -> tuple[Breach, ...]:
-    return engine_of(engine).breaches(Path(path), dict(shapes))
+def _broken(engine: str, file: NetworkFile) -> tuple[Breach, ...]:
+    return engine_of(engine).breaches(file.path, file.shapes)

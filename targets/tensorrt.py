@@ -8,16 +8,16 @@ all `accelerators`.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from pathlib import Path
 
 from ..model.application import Network, Task
 from ..model.platform import Platform
 from ..model.tensorrt import TensorRTVersion
 from ..networks.accelerators.breaches import Breach
 from ..networks.onnx.interface import NetworkError
+from ..networks.tensorrt.operators import changed_at_borders
 from ..networks.tensorrt.referee import is_installed, refused
 from ..networks.tensorrt.rules import breaches
-from .compiler import Compiler
+from .compiler import Compiler, NetworkFile, file_of
 from .fitness import Reason
 
 
@@ -31,6 +31,7 @@ def tensorrt_compiler(platform: Platform) -> Compiler | None:
         partial(_unfit, platform.tensorrt),
         partial(_broken_rules, platform.tensorrt),
         "pin it to a cpu, or cut that layer off for one",
+        selective=False,
     )
 
 
@@ -39,14 +40,12 @@ def _unfit(tensorrt: tuple[int, ...], task: Task, network: Network) -> Reason | 
     TensorRT. Those of whole networks are judged by layers."""
     if network.cut_from is None:
         return None
-    others = (
-        {"float64": "float32"} if tensorrt >= (10,) else {"float64": "float32", "int64": "int32"}
-    )
+    changed = changed_at_borders(tensorrt)
     for tensor in (*network.inputs, *network.outputs):
-        if tensor.type.dtype in others:
+        if tensor.type.dtype in changed:
             message = (
                 f"`{task.name}` has `{tensor.name}` of {tensor.type.dtype} at its border, which"
-                f" TensorRT {TensorRTVersion(tensorrt)} makes {others[tensor.type.dtype]}"
+                f" TensorRT {TensorRTVersion(tensorrt)} makes {changed[tensor.type.dtype]}"
             )
             return "F510", message, "cut the network elsewhere"
     return None
@@ -54,23 +53,16 @@ def _unfit(tensorrt: tuple[int, ...], task: Task, network: Network) -> Reason | 
 
 def _broken_rules(tensorrt: tuple[int, ...], network: Network) -> tuple[Breach, ...]:
     """Rules that layers of a network break; for a stage, those of the whole network."""
-    whole = network.cut_from or network
-    path, shapes = Path(whole.path), tuple((t.name, t.type.shape) for t in whole.inputs)
-    return _broken(str(path), path.stat().st_mtime_ns, shapes, tensorrt)
+    return _broken(file_of(network), tensorrt)
 
 
 @lru_cache(maxsize=16)
-def _broken(
-    path: str,
-    modified: int,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
-    tensorrt: tuple[int, ...],
-) -> tuple[Breach, ...]:
+def _broken(file: NetworkFile, tensorrt: tuple[int, ...]) -> tuple[Breach, ...]:
     try:
-        broken = breaches(Path(path), dict(shapes), tensorrt=tensorrt)
+        broken = breaches(file.path, file.shapes, tensorrt=tensorrt)
     except NetworkError:  # nothing in it depends on an input: TensorRT folds all of it
         return ()
     if not is_installed():
         return broken
     known = {breach.layer for breach in broken}
-    return (*broken, *(breach for breach in refused(Path(path)) if breach.layer not in known))
+    return (*broken, *(breach for breach in refused(file.path) if breach.layer not in known))

@@ -36,7 +36,7 @@ class OnAccelerator:
 
 def accelerator_reports(system: System, platform: Platform) -> tuple[OnAccelerator, ...]:
     """One report for each network of a text and each kind of accelerator of the platform that does
-    not take all layers; none for a GPU that takes those of a network."""
+    not take all layers; of a compiler that is not selective, only where it refuses some."""
     kinds = dict.fromkeys(pool.kind for pool in platform.pools)
     reports: list[OnAccelerator] = []
     for kind in kinds:
@@ -64,7 +64,7 @@ def _reports(system: System, kind: str, compiler: Compiler) -> list[OnAccelerato
         illegal = {breach.layer for breach in breaches}
         legal = sum(name not in illegal for name in layers)
         runs = legal_runs(layers, breaches)[:RUNS]
-        if kind == "gpu" and not breaches:
+        if not breaches and not compiler.selective:
             continue
         rows = summary(breaches)
         reports.append(OnAccelerator(name, kind, compiler.title, len(layers), legal, rows, runs))

@@ -6,7 +6,7 @@ accelerator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from ..onnx.cuts import read_chain
 from ..onnx.interface import Border, read_fixed
 from ..onnx.nodes import first_output
+from .breaches import Breach
 
 CONSTANT = "weights constant"
 
@@ -140,6 +141,17 @@ def checked_layers(
             before=tuple(makers[t] for t in link.reads if t in makers),
             after=tuple(after),
         )
+
+
+def breaches_of(
+    layers: Iterable[CheckedLayer], broken: Callable[[CheckedLayer], Broken]
+) -> tuple[Breach, ...]:
+    """The rules that layers break, in their order: one entry per layer and rule."""
+    by_rule: dict[tuple[str, str], Breach] = {}
+    for layer in layers:
+        for rule, detail in broken(layer):
+            by_rule.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
+    return tuple(by_rule.values())
 
 
 def _operator(node: Any) -> str:

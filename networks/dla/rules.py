@@ -12,10 +12,11 @@ layer; an operator that can be rebuilt from others is illegal until it is rebuil
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from ..accelerators.breaches import Breach
-from ..accelerators.layers import checked_layers
+from ..accelerators.layers import breaches_of, checked_layers
 from .checks import broken
 from .limits import PRECISIONS, Generation, Version
 
@@ -39,8 +40,5 @@ def breaches(
         raise ValueError(f"a DLA computes in {' or '.join(PRECISIONS)}, not in {precision}")
     if not generation.works_with(tensorrt):
         raise ValueError(f"TensorRT {'.'.join(map(str, tensorrt))} has no DLA of {generation.name}")
-    by_rule: dict[tuple[str, str], Breach] = {}
-    for layer in checked_layers(path, input_shapes, batch):
-        for rule, detail in broken(layer, generation, tensorrt, precision):
-            by_rule.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
-    return tuple(by_rule.values())
+    judge = partial(broken, generation=generation, tensorrt=tensorrt, precision=precision)
+    return breaches_of(checked_layers(path, input_shapes, batch), judge)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from ...model.tensorrt import TensorRTVersion
 from ..accelerators.layers import Broken, CheckedLayer
-from .operators import FLOATS, INT8_FROM_11, OFFERED, TYPES, Version
+from .operators import FLOATS, INT8_FROM_11, OFFERED, TYPES, Version, changed_at_borders
 
 #: LIST and PARSER: inputs that decide sizes or the course of a layer, by their numbers.
 KNOWN_INPUTS: dict[str, tuple[int, ...]] = {
@@ -78,9 +79,10 @@ def broken(
         yield "offered by TensorRT", "not offered"
         return
     if version < since:
-        yield "offered by TensorRT", f"from TensorRT {'.'.join(map(str, since))} on"
+        yield "offered by TensorRT", f"from TensorRT {TensorRTVersion(since)} on"
         return
-    yield from _types(layer, version, borders)
+    yield from _data(layer, version)
+    yield from _tensors(layer, version, borders)
     for index in KNOWN_INPUTS.get(layer.op, ()):
         if index < len(layer.inputs) and layer.inputs[index] in computed:
             yield f"input {index} known", f"`{layer.inputs[index]}` depends on data"
@@ -94,8 +96,8 @@ def broken(
         yield from CHECKS[layer.op](layer)
 
 
-def _types(layer: CheckedLayer, version: Version, borders: Collection[str]) -> Broken:
-    """Types of the data, and of what goes out of the network."""
+def _data(layer: CheckedLayer, version: Version) -> Broken:
+    """Types of what an operator computes with."""
     takes = TYPES.get(layer.op, FLOATS)
     if version >= (11,) and layer.op in INT8_FROM_11:
         takes |= {"int8"}
@@ -105,16 +107,19 @@ def _types(layer: CheckedLayer, version: Version, borders: Collection[str]) -> B
         dtype = _type(layer, tensor)
         if dtype and dtype not in takes:
             yield f"data in {_listed(takes)}", dtype
+
+
+def _tensors(layer: CheckedLayer, version: Version, borders: Collection[str]) -> Broken:
+    """Types that TensorRT has not, not between layers, or not at borders."""
+    changed = changed_at_borders(version)
     for tensor in (*layer.inputs, *layer.outputs):
         dtype = _type(layer, tensor)
         if dtype in _NEVER:
             yield "types of TensorRT", dtype
         elif dtype == "uint8" and tensor not in borders:
             yield "uint8 at the border alone", f"`{tensor}` between layers"
-        elif dtype == "float64" and tensor in borders:
-            yield "no float64 at the border", f"`{tensor}`"
-        elif dtype == "int64" and version < (10,) and tensor in borders:
-            yield "no int64 at the border before TensorRT 10", f"`{tensor}`"
+        elif dtype in changed and tensor in borders:
+            yield AT_BORDERS[dtype], f"`{tensor}`"
 
 
 def _type(layer: CheckedLayer, tensor: str) -> str:
@@ -124,6 +129,11 @@ def _type(layer: CheckedLayer, tensor: str) -> str:
     return border.dtype if border is not None else ""
 
 
+AT_BORDERS = {
+    "float64": "no float64 at the border",
+    "int64": "no int64 at the border before TensorRT 10",
+}
+#: Tensors of ONNX that TensorRT has no type for.
 _NEVER = frozenset(
     {
         *("int16", "uint16", "uint32", "uint64", "complex64", "complex128", "string"),

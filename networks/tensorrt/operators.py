@@ -54,10 +54,18 @@ FLOATS = frozenset({"float32", "float16", "bfloat16", "float64"})
 INTEGERS = frozenset({"int32", "int64"})
 BOOL = frozenset({"bool"})
 
+
+def changed_at_borders(version: Version) -> dict[str, str]:
+    """The types that come in and go out under another one, and which (both importers' convertDtype;
+    PARSER)."""
+    changed = {"float64": "float32"}
+    return changed if version >= (10,) else {**changed, "int64": "int32"}
+
+
 #: LIST, column "Supported Types": operators whose data are no floats alone. The parser takes more
 #: for some, which LIST does not promise.
 _NUMBERS = """
-Abs Add ArgMax ArgMin Clip CumSum DepthToSpace Div Equal Gelu Greater GreaterOrEqual IsNaN Less
+Abs Add ArgMax ArgMin Clip CumSum DepthToSpace Div Gelu Greater GreaterOrEqual IsNaN Less
 LessOrEqual Max Mean Min Mod Mul Neg Pad Pow Range ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Resize Scatter
 ScatterElements ScatterND Shrink Sign SpaceToDepth Sub Sum TopK MatMul Gemm

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ...machines.children import run
 from ..accelerators.breaches import Breach
 from ..onnx.nodes import first_output
 from .operators import NOT_IN_RTX
@@ -46,18 +47,15 @@ def is_installed() -> bool:
 def answers(
     paths: Sequence[Path], *, build: bool = False, patience: float = PATIENCE
 ) -> list[Answer | None]:
-    """TensorRT's answers; None for a file where it gave none, because it crashed or took more
-    seconds than `patience` for all of them."""
+    """TensorRT's answers; None for a file where it gave none, because it crashed, or took more
+    seconds than `patience` for all files."""
     words = [sys.executable, str(SCRIPT), *(["--build"] if build else []), *map(str, paths)]
     try:
-        ended = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience, check=False
-        )
-        said = ended.stdout
-    except subprocess.TimeoutExpired as late:
-        said = late.stdout or b""
+        said = run(words, cwd=None, limit=patience).stdout
+    except subprocess.TimeoutExpired:
+        said = ""
     found: list[Answer | None] = []
-    for line in said.split(b"\n")[:-1]:
+    for line in said.split("\n")[:-1]:
         one = json.loads(line)
         errors = tuple((int(node), str(op), str(why)) for node, op, why in one["errors"])
         found.append(Answer(errors, one["built"], one["words"]))

@@ -7,10 +7,11 @@ builder can tell is left to it: `referee.py` asks a real one, where it is instal
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from ..accelerators.breaches import Breach
-from ..accelerators.layers import CheckedLayer, checked_layers
+from ..accelerators.layers import CheckedLayer, breaches_of, checked_layers
 from .checks import broken
 from .operators import Version
 
@@ -35,12 +36,8 @@ def breaches(
     read = {tensor for layer in layers for tensor in layer.inputs}
     borders = {t for layer in layers for t in layer.flowing if t not in made or t not in read}
     borders |= {tensor for layer in layers if "" in layer.after for tensor in layer.outputs}
-    computed = _computed(layers)
-    by_rule: dict[tuple[str, str], Breach] = {}
-    for layer in layers:
-        for rule, detail in broken(layer, tensorrt, computed, borders):
-            by_rule.setdefault((layer.name, rule), Breach(layer.name, layer.op, rule, detail))
-    return tuple(by_rule.values())
+    judge = partial(broken, version=tensorrt, computed=_computed(layers), borders=borders)
+    return breaches_of(layers, judge)
 
 
 def _computed(layers: Iterable[CheckedLayer]) -> set[str]:

@@ -9,6 +9,7 @@ to the caller.
 """
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -47,8 +48,10 @@ def asked(path: str, build: bool) -> dict[str, Any]:
 
 def main() -> int:
     files = [argument for argument in sys.argv[1:] if argument != "--build"]
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
     for file in files:
-        print(json.dumps(asked(file, "--build" in sys.argv[1:])), flush=True)
+        print(json.dumps(asked(file, "--build" in sys.argv[1:])), file=answers, flush=True)
     return 0
 
 
