@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Dict, Optional, Sequence, Tuple
+from collections import deque
+from typing import Any, Deque, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -66,6 +67,8 @@ class CudaPython(Cuda):
         except OSError:
             self._library = None
         self._context = self.ask(driver.cuDevicePrimaryCtxRetain(device))
+        #: Events that nothing refers to any more, to be recorded again: a firing takes two.
+        self.idle_events: Deque[Any] = deque()
         self.enter()
 
     def ask(self, answer: Tuple[Any, ...]) -> Any:
@@ -192,7 +195,10 @@ class _Stream(DeviceStream):
         )
 
     def record(self) -> DeviceEvent:
-        event = self._ask(self._driver.cuEventCreate(0))
+        try:
+            event = self._cuda.idle_events.pop()
+        except IndexError:
+            event = self._ask(self._driver.cuEventCreate(0))
         self._ask(self._driver.cuEventRecord(event, self._stream))
         return _Event(self._cuda, self._driver, event)
 
@@ -224,7 +230,7 @@ class _Stream(DeviceStream):
 class _Event(DeviceEvent):
     def __init__(self, cuda: CudaPython, driver: Any, event: Any) -> None:
         self._ask, self._driver, self.event = cuda.ask, driver, event
-        self._wait_outside = cuda.wait_outside
+        self._wait_outside, self._idle = cuda.wait_outside, cuda.idle_events
 
     def done(self) -> bool:
         answer = self._driver.cuEventQuery(self.event)
@@ -240,7 +246,7 @@ class _Event(DeviceEvent):
         return float(self._ask(self._driver.cuEventElapsedTime(earlier.event, self.event)))
 
     def __del__(self) -> None:
-        self._driver.cuEventDestroy(self.event)
+        self._idle.append(self.event)
 
 
 class _Graph(DeviceGraph):

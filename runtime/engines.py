@@ -13,6 +13,7 @@ from typing import Any, Dict, Mapping, Sequence, Tuple
 
 from .code import Network
 from .cuda import CudaError, DeviceStream
+from .cuda_graphs import CudaGraphs
 from .device import OnDevice, lane
 from .tokens import Port, TaskError
 
@@ -107,7 +108,8 @@ class TensorRT(OnDevice):
     """A network, or a stage of one. `on` has "gpu" or "dla" for each processor that runs it, and
     which DLA core.
 
-    `digest` tells versions of the model apart, and what else its plan depends on.
+    `digest` tells versions of the model apart, and what else its plan depends on. `graph`: its
+    kernels are recorded once and started together.
     """
 
     alignment = 256  # of addresses given to TensorRT
@@ -121,15 +123,11 @@ class TensorRT(OnDevice):
         digest: str,
         precision: str = "fp32",
         batch: int = 1,
+        graph: bool = False,
     ) -> None:
         OnDevice.__init__(self)
-        self.file, self.on, self.digest, self.precision, self.batch = (
-            file,
-            on,
-            digest,
-            precision,
-            batch,
-        )
+        self.file, self.on, self.digest = file, on, digest
+        self.precision, self.batch, self.graph = precision, batch, graph
         self._tensors = list(inputs) + list(outputs)
         self.twin = Network(file, inputs, outputs, batch)
         self._engines: Dict[str, Any] = {}
@@ -157,18 +155,26 @@ class TensorRT(OnDevice):
 
     def prepare(self) -> None:
         # one for each worker, which never runs two at once: they share its arena
-        self._own.__dict__["context"] = self._engines[lane().processor].context(
-            lane().arena(self.cuda)
-        )
+        own = self._own.__dict__
+        own["context"] = self._engines[lane().processor].context(lane().arena(self.cuda))
+        own["graphs"] = CudaGraphs(rehearse=True)
         _run_once(self)
 
     def run(
         self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
     ) -> None:
-        if "context" not in self._own.__dict__:
+        own = self._own.__dict__
+        if "context" not in own:
             self.prepare()
+        addresses = [*inputs, *outputs]
+        if not self.graph or self.strict:
+            return self._start_engine(stream, addresses)
+        graphs: CudaGraphs = own["graphs"]
+        graphs.run(stream, addresses, lambda: self._start_engine(stream, addresses))
+
+    def _start_engine(self, stream: DeviceStream, addresses: Sequence[int]) -> None:
         context = self._own.__dict__["context"]
-        for name, pointer in zip(self._tensors, list(inputs) + list(outputs)):
+        for name, pointer in zip(self._tensors, addresses):
             if not context.set_tensor_address(name, pointer):
                 raise CudaError("TensorRT refuses the address of %s" % name)
         if not context.execute_async_v3(stream.handle):

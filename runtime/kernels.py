@@ -9,12 +9,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .code import Code
-from .cuda import CudaError, DeviceGraph, DeviceKernel, DeviceStream, Memory
+from .cuda import DeviceKernel, DeviceStream, Memory
+from .cuda_graphs import CudaGraphs
 from .device import OnDevice
 from .tokens import Port
-
-#: Graphs that a task keeps, one for each combination of addresses that its tokens have had.
-MOST_GRAPHS = 512
 
 
 class Launch:
@@ -89,7 +87,7 @@ class Kernels(OnDevice):
     def prepare(self) -> None:
         own = self._own.__dict__
         own["scratch"] = {name: memory.pointer for name, memory in self._allocate(self._scratch)}
-        own["graphs"] = {}
+        own["graphs"] = CudaGraphs()
 
     def run(
         self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
@@ -99,19 +97,12 @@ class Kernels(OnDevice):
             self.prepare()
         if not self.graph or self.strict:
             return self._launch(stream, inputs, outputs, own["scratch"])
-        graphs: Dict[Tuple[int, ...], DeviceGraph] = own["graphs"]
-        key = (*inputs, *outputs)
-        if key not in graphs and len(graphs) < MOST_GRAPHS and stream.begin_capture():
-            try:
-                self._launch(stream, inputs, outputs, own["scratch"])
-            except CudaError:
-                stream.drop_capture()
-                raise
-            graphs[key] = stream.end_capture()
-        if key in graphs:
-            graphs[key].launch(stream)
-        else:
-            self._launch(stream, inputs, outputs, own["scratch"])
+        graphs: CudaGraphs = own["graphs"]
+        graphs.run(
+            stream,
+            [*inputs, *outputs],
+            lambda: self._launch(stream, inputs, outputs, own["scratch"]),
+        )
 
     def _launch(
         self,

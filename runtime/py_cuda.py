@@ -6,7 +6,8 @@ from __future__ import annotations
 import atexit
 import os
 import warnings
-from typing import Any, Dict, Sequence, Tuple
+from collections import deque
+from typing import Any, Deque, Dict, Sequence, Tuple
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class PyCuda(Cuda):
         self.capability = device.compute_capability()
         self.integrated = bool(device.get_attribute(driver.device_attribute.INTEGRATED))
         self._context = device.retain_primary_context()
+        #: Events that nothing refers to any more, to be recorded again: a firing takes two.
+        self.idle_events: Deque[Any] = deque()
         self.enter()
         # A stream lives as long as tokens of it, which workers hold that have left the context.
         warnings.filterwarnings("ignore", ".*out-of-thread context could not be cleaned up")
@@ -77,7 +80,7 @@ class PyCuda(Cuda):
             memory.owner.free()  # type: ignore[attr-defined]
 
     def new_stream(self) -> DeviceStream:
-        return _Stream(self._driver)
+        return _Stream(self)
 
     def compile(self, path: str, names: Sequence[str]) -> Dict[str, DeviceKernel]:
         from pycuda.compiler import compile as nvcc
@@ -114,10 +117,10 @@ class _told:
 
 
 class _Stream(DeviceStream):
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
-        with _told(driver):
-            self._stream = driver.Stream(1)
+    def __init__(self, cuda: PyCuda) -> None:
+        self._driver, self._idle = cuda._driver, cuda.idle_events
+        with _told(self._driver):
+            self._stream = self._driver.Stream(1)
         self.handle = int(self._stream.handle)
 
     def upload(self, target: int, array: np.ndarray) -> None:
@@ -160,9 +163,12 @@ class _Stream(DeviceStream):
 
     def record(self) -> DeviceEvent:
         with _told(self._driver):
-            event = self._driver.Event()
+            try:
+                event = self._idle.pop()
+            except IndexError:
+                event = self._driver.Event()
             event.record(self._stream)
-        return _Event(self._driver, event)
+        return _Event(self._driver, event, self._idle)
 
     def wait(self, event: DeviceEvent) -> None:
         assert isinstance(event, _Event)
@@ -182,8 +188,8 @@ def _packable(value: Any) -> Any:
 
 
 class _Event(DeviceEvent):
-    def __init__(self, driver: Any, event: Any) -> None:
-        self._driver, self.event = driver, event
+    def __init__(self, driver: Any, event: Any, idle: Deque[Any]) -> None:
+        self._driver, self.event, self._idle = driver, event, idle
 
     def done(self) -> bool:
         with _told(self._driver):
@@ -198,3 +204,6 @@ class _Event(DeviceEvent):
         with _told(self._driver):
             return float(self.event.time_since(earlier.event))
         raise AssertionError
+
+    def __del__(self) -> None:
+        self._idle.append(self.event)

@@ -157,17 +157,32 @@ def _unfit(task: Task, stage: PinStage, platform: Platform) -> tuple[str, str, s
             "pin it to one processor; a C task without state may say `stateless`",
         )
     return (
-        _unfit_option(task, stage, kinds)
+        _unfit_graph(task, stage, kinds, platform)
+        or _unfit_option(task, stage, kinds)
         or unfit_bands(task, stage, kinds)
         or unfit_memory(task, stage, kinds)
         or unfit_inference(task, stage, kinds)
     )
 
 
+def _unfit_graph(
+    task: Task, stage: PinStage, kinds: Collection[str], platform: Platform
+) -> tuple[str, str, str] | None:
+    """A graph of kernels that flowc does not start itself."""
+    if not stage.graph:
+        return None
+    message = ""
+    if set(kinds) != {"gpu"}:
+        message = f"`{task.name}` starts no kernels that could be recorded"
+    elif task.network is not None and not platform.tensorrt:
+        message = f"`{task.name}` runs in ONNX Runtime, whose kernels cannot be recorded"
+    return ("F504", message, "leave `graph` out") if message else None
+
+
 def _unfit_option(
     task: Task, stage: PinStage, kinds: Collection[str]
 ) -> tuple[str, str, str] | None:
-    """Threads, streams, processes, graphs and fallbacks that a task cannot use."""
+    """Threads, streams, processes and fallbacks that a task cannot use."""
     return (
         _unfit_device_option(task, stage, kinds)
         or _unfit_copies(task, stage)
@@ -179,9 +194,6 @@ def _unfit_device_option(
     task: Task, stage: PinStage, kinds: Collection[str]
 ) -> tuple[str, str, str] | None:
     """Options for processors of another kind than those of the pin."""
-    if stage.graph and (task.network is not None or set(kinds) != {"gpu"}):
-        message = f"`{task.name}` starts no kernels that could be recorded"
-        return "F504", message, "leave `graph` out"
     if stage.fallback and "dla" not in kinds:
         message = f"`{task.name}` runs on no DLA that a GPU could help out"
         return "F504", message, "leave `fallback` out"

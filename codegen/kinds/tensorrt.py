@@ -19,7 +19,7 @@ from ...model.tensorrt import TensorRTVersion
 from ...networks.onnx.memory import needs_in_tensorrt
 from ...networks.quantization.implicit import without_pairs
 from ..libraries import Library, cuda_python
-from ..names import literal
+from ..names import literal, option
 from ..sources import Plan
 from .engine import EngineCode, engine_code, processors_of
 from .kind import CodeSite, DeviceMemory, Identifiers, Kind, code_of
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorRTCode(EngineCode):
-    """A network that TensorRT runs."""
+    """A network that TensorRT runs; as a CUDA `graph`, its kernels are started together."""
+
+    graph: bool = False
 
     words = frozenset({"TensorRT"})
 
@@ -54,6 +56,7 @@ class TensorRTCode(EngineCode):
         )
         digest, precision = literal(self.digest), literal(self.precision)
         options = f"on={{{places}}}, digest={digest}, precision={precision}{self.batch_text}"
+        options += option("graph", self.graph)
         return f"TensorRT({self.network_text}, {options})"
 
 
@@ -115,7 +118,8 @@ def _make(task: Task, site: CodeSite) -> TensorRTCode | None:
         implicit, contents = _implicit(network, site)
     weights, arena = _memory(network, site, kinds)
     code = engine_code(TensorRTCode, "tensorrt", network, site, on, contents)
-    return replace(code, implicit=implicit, weights=weights, arena=arena)
+    graph = site.place.graph
+    return replace(code, implicit=implicit, weights=weights, arena=arena, graph=graph)
 
 
 def _memory(network: Network, site: CodeSite, kinds: set[str]) -> tuple[int | None, int | None]:

@@ -426,6 +426,29 @@ def test_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
     )
 
 
+def test_networks_in_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
+    """TensorRT's kernels, too; the DLA's part cannot be recorded, and ONNX Runtime's kernels."""
+    text = copies / "detector" / "graphs.flow"
+    start = (copies / "detector" / "detector.flow").read_text().partition("/// GPU, DLA")[0]
+    pin = 'volta until "entry" graph | nvdla[0] until "neck" graph | volta streams 2 graph'
+    text.write_text(f"{start}mapping on xavier {{ Detect.find -> {pin} }}")
+    messages = [d.message for d in flowc.check(text, platform="xavier").diagnostics]
+    assert messages == ["`Detect.find.stage2` starts no kernels that could be recorded"]
+    text.write_text(text.read_text().replace('"neck" graph', '"neck"'))
+    directory = build(text, tmp_path / "graphs", platform="xavier")
+    assert (directory / "main.py").read_text().count("graph=True") == 2
+    on_stand_in(directory, "build_engines.py", tensorrt="8.5.2")
+    lines = []
+    for graphs in (True, False):
+        done = on_stand_in(directory, "main.py", "--frames", "6", tensorrt="8.5.2", graphs=graphs)
+        assert "0 violations" in done.stderr, done.stderr
+        lines.append(first_line(done))
+    assert lines == [first_line(run(directory, "--frames", "6", "--twin"))] * 2
+    text.write_text(f"{start}mapping on desktop {{ Detect.find -> cuda graph }}")
+    messages = [d.message for d in flowc.check(text, platform="desktop").diagnostics]
+    assert messages == ["`Detect.find` runs in ONNX Runtime, whose kernels cannot be recorded"]
+
+
 STATES = """
 use "denoise.flow"
 graph Seen(seed: int) {
