@@ -248,6 +248,9 @@ class Network:
     signal-to-noise ratio of `within_db`; with `any_precision` a mapping may choose the precision.
     `engine` is the inference engine that a search has chosen for it on CPUs, before its places
     (empty: none). A file in 8 or 16 bits was `converted_from` that of the text.
+
+    `halved` tensors have 32 bits in the model of a stage,
+    and 16 outside.
     """
 
     definition: str
@@ -272,6 +275,7 @@ class Network:
     any_precision: bool = False
     engine: str = ""
     converted_from: Network | None = field(default=None, repr=False)
+    halved: tuple[str, ...] = ()
 
     @property
     def cuttable(self) -> bool:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from ..model.application import Application, Channel, Network, PathDeadline, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic, one_of
 from ..model.mapping import Pin
+from ..model.platform import Platform
+from ..model.tensorrt import TensorRTVersion
 from ..model.types import TensorType
 from .precision import Precision
 from .staged import BUILD_ONLY, Staged
@@ -36,7 +38,7 @@ class Stages:
     """Every network that a pin cuts becomes a chain of tasks."""
 
     def __call__(self, staged: Staged) -> Staged:
-        cut = with_stages(staged.system.apps, staged.platform.name, staged.system.pins)
+        cut = with_stages(staged.system.apps, staged.platform, staged.system.pins)
         shown = tuple(d for d in cut.diagnostics if d.code not in BUILD_ONLY)
         system = replace(staged.system, apps=cut.apps, pins=cut.pins)
         diagnostics = (*staged.diagnostics, *shown)
@@ -52,18 +54,18 @@ class CutApps:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin]) -> CutApps:
+def with_stages(apps: Iterable[Application], platform: Platform, pins: Iterable[Pin]) -> CutApps:
     """Cut every network that a pin of this platform gives several stages."""
     changed = {a.name: a for a in apps}
     kept: list[Pin] = []
     faults: list[Diagnostic] = []
     for pin in pins:
-        if pin.platform != platform or not _cuts(pin):
+        if pin.platform != platform.name or not _cuts(pin):
             kept.append(pin)
             continue
         app = changed[pin.task.partition(".")[0]]
         task = app.task(pin.task)
-        cut = _split(task, pin)
+        cut = _split(task, pin, platform)
         if isinstance(cut, Diagnostic):
             faults.append(cut)
             kept.append(pin)
@@ -72,7 +74,7 @@ def with_stages(apps: Iterable[Application], platform: str, pins: Iterable[Pin])
         else:
             changed[app.name] = _with_cut(app, cut, pin)
             kept += _pins_of_stages(pin)
-    apps = (in_precision(app, kept, platform) for app in changed.values())
+    apps = (in_precision(app, kept, platform.name) for app in changed.values())
     return CutApps(tuple(apps), tuple(kept), tuple(faults))
 
 
@@ -94,11 +96,12 @@ def _cuts(pin: Pin) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """The stages of a task's network."""
+    """The stages of a task's network. The tensors `halved` go from one to others in 16 bits."""
 
     task: Task
     network: Network
     stages: tuple[Stage, ...]
+    halved: frozenset[str]
 
 
 def _with_cut(app: Application, cut: _Cut, pin: Pin) -> Application:
@@ -122,7 +125,7 @@ def _pins_of_stages(pin: Pin) -> Iterator[Pin]:
         yield Pin(pin.platform, name, own, None, pin.buffers, pin.span, pre, post)
 
 
-def _split(task: Task, pin: Pin) -> _Cut | Diagnostic:
+def _split(task: Task, pin: Pin, platform: Platform) -> _Cut | Diagnostic:
     from ..networks.onnx.interface import NetworkError
     from ..networks.onnx.split import SplitError
 
@@ -146,7 +149,32 @@ def _split(task: Task, pin: Pin) -> _Cut | Diagnostic:
         return _fault(error, pin, network.file)
     except NetworkError as error:
         return Diagnostic(error.code, error.message, pin.span, help=error.help)
-    return _unread(network, pin, stages) or _Cut(task, network, stages)
+    halved = _halved(network, pin, stages, platform)
+    return _unread(network, pin, stages) or _Cut(task, network, stages, halved)
+
+
+def _halved(
+    network: Network, pin: Pin, stages: tuple[Stage, ...], platform: Platform
+) -> frozenset[str]:
+    """The tensors of 32 bits between stages that compute in fp16.
+
+    A strongly typed TensorRT gets a model in 16 bits (`passes.precision`).
+    """
+    version = TensorRTVersion(platform.tensorrt)
+    if not version or version.strongly_typed:
+        return frozenset()
+    if (pin.stages[0].precision or network.precision) != "fp16":
+        return frozenset()
+    crossing = {
+        border.name for stage in stages for border in stage.outputs if border.dtype == "float32"
+    }
+    crossing -= {t.name for t in network.outputs}
+    for stage, own in zip(stages, pin.stages, strict=True):
+        known = set(own.processors) & set(platform.processors)
+        if any(platform.pool_of(p).kind == "cpu" for p in known):
+            crossing -= {b.name for b in stage.outputs}
+            crossing -= {i.tensor.name for i in stage.inputs}
+    return frozenset(crossing)
 
 
 def _unfit_network(name: str, network: Network, pin: Pin) -> Diagnostic | None:
@@ -287,7 +315,7 @@ class _Chain:
 
     def __init__(self, cut: _Cut) -> None:
         task, network, stages = cut.task, cut.network, cut.stages
-        self._task, self._network = task, network
+        self._task, self._network, self._halved = task, network, cut.halved
         self._inputs = {t.name: p for p, t in zip(task.inputs, network.inputs, strict=True)}
         self._outputs: dict[str, list[Port]] = {}
         for port, tensor in zip(task.outputs, network.outputs, strict=True):
@@ -308,7 +336,7 @@ class _Chain:
             self.tasks.append(self._stage(name, stage, taken, outputs))
 
     def _take(self, name: str, wanted: StageInput) -> _Carried:
-        tensor = Tensor(wanted.tensor.name, TensorType(wanted.tensor.dtype, wanted.tensor.shape))
+        tensor = Tensor(wanted.tensor.name, self._type(wanted.tensor))
         if wanted.from_stage is None:
             port = self._inputs[tensor.name]
             self.readers.setdefault(port.name, []).append(name)
@@ -319,13 +347,18 @@ class _Chain:
         self.channels.append(Channel(channel, source, out, name, port.name, 0, (), self._task.span))
         return port, tensor
 
+    def _type(self, border: Border) -> TensorType:
+        """The type of a tensor on its way between stages."""
+        dtype = "float16" if border.name in self._halved else border.dtype
+        return TensorType(dtype, border.shape)
+
     def _give(self, name: str, border: Border) -> Iterator[_Carried]:
         """The output ports of the whole that carry the tensor, or one for the stages that read
         it.
         """
         ports = self._outputs.get(border.name, [])
         if not ports and border.name in self._names:
-            kind = TensorType(border.dtype, border.shape)
+            kind = self._type(border)
             ports = [Port(self._names[border.name], "out", kind, (1,), False, self._task.span)]
         for port in ports:
             assert port.type is not None
@@ -354,6 +387,9 @@ class _Chain:
             content_hash=hashlib.sha256(stage.model).hexdigest(),
             model=stage.model,
             cut_from=whole,
+            halved=tuple(
+                tensor.name for _, tensor in (*inputs, *outputs) if tensor.name in self._halved
+            ),
         )
         return replace(
             self._task,

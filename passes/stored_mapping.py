@@ -122,7 +122,7 @@ def carried_out(
     """
     own = {p.task for p in system.pins if p.platform == platform.name}
     pins = [p for p in _pins(system, platform.name, mapping) if p.task not in own]
-    staged = with_stages(system.apps, platform.name, pins)
+    staged = with_stages(system.apps, platform, pins)
     faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
     mapped = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
     mapped, _, _ = with_precision(mapped, platform.tensorrt)

@@ -388,6 +388,8 @@ class Network(Code):
 
     `threads` share the work of one inference; `spin` lets them wait actively for their next part.
     `block` bytes are planned for what lies between its layers; `library` has its own operators.
+    The tensors `half` are float16 outside,
+    and float32 in the model.
     """
 
     exact = False
@@ -403,19 +405,36 @@ class Network(Code):
         spin: bool = False,
         block: int = 0,
         library: str = "",
+        half: Sequence[str] = (),
     ) -> None:
         self.file, self.library, self.batch, self.block = file, library, batch, block
+        self._half = frozenset(half)
         self.threads, self.spin = threads, spin
         self._names, self._wanted = list(inputs), list(outputs)
         self._session: Any = None
         self._inputs: Sequence[Port] = ()
+        self._outputs: Sequence[Port] = ()
 
     def open(self, home: str, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         path = os.path.realpath(os.path.join(home, self.file))
         library = self.library and os.path.realpath(os.path.join(home, self.library))
         self._session = session(path, self.threads, self.spin, library)
-        self._inputs, self._outputs = inputs, outputs
-        self._made = Outputs(self._wanted, outputs)
+        self._inputs = [self._wide(n, p) for n, p in zip(self._names, inputs)]
+        self._outputs = [self._wide(n, p) for n, p in zip(self._wanted, outputs)]
+        self._made = Outputs(self._wanted, self._outputs)
+
+    def _wide(self, name: str, port: Port) -> Port:
+        """A port as the model has it."""
+        if name not in self._half:
+            return port
+        return Port(port.name, "float32", port.shape, port.rates, port.stacked)
+
+    def _cast(self, names: Sequence[str], arrays: Sequence[Any], dtype: Any) -> List[Any]:
+        """Arrays, those of `half` in that type."""
+        return [
+            array.astype(dtype) if name in self._half else array
+            for name, array in zip(names, arrays)
+        ]
 
     def rehearsals(self) -> List[Rehearsal]:
         batch, feeds = self.batch, {}
@@ -426,11 +445,15 @@ class Network(Code):
         return [Rehearsal(self._session, self.batch * self.block, feeds, made)]
 
     def fire(self, inputs: Sequence[np.ndarray], firing: int, options: Any = None) -> Any:
-        return tuple(self._made.of(self._session, self._names, inputs, options))
+        if not self._half:
+            return tuple(self._made.of(self._session, self._names, inputs, options))
+        given = self._cast(self._names, inputs, np.float32)
+        made = self._made.of(self._session, self._names, given, options)
+        return tuple(self._cast(self._wanted, made, np.float16))
 
     def caller(self, phase: int) -> Optional[Callable[..., Any]]:
         names, wanted = self._names, self._wanted
-        if len(names) > 1 or len(wanted) > 1 or self._made.large:
+        if self._half or len(names) > 1 or len(wanted) > 1 or self._made.large:
             return super().caller(phase)
         (name,) = names
         # Names of inputs are right, or the first firing would have failed; looking again takes a
@@ -450,10 +473,12 @@ class Network(Code):
         dimension."""
         count = len(inputs[0])
         joined = [a.reshape(stacked_shape(count, p.shape)) for a, p in zip(inputs, self._inputs)]
-        results = self._session.run(self._wanted, dict(zip(self._names, joined)))
+        given = self._cast(self._names, joined, np.float32)
+        results = self._session.run(self._wanted, dict(zip(self._names, given)))
         for result, port in zip(results, self._outputs):
             Port(port.name, port.dtype.name, stacked_shape(count, port.shape)).accept(result, 0)
-        return [r.reshape((count,) + p.shape) for r, p in zip(results, self._outputs)]
+        made = [r.reshape((count,) + p.shape) for r, p in zip(results, self._outputs)]
+        return self._cast(self._wanted, made, np.float16)
 
 
 def stacked_shape(count: int, shape: Tuple[int, ...]) -> Tuple[int, ...]:

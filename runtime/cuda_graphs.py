@@ -1,7 +1,7 @@
 """CUDA graphs of firings: work that is recorded once and started as a whole.
 
-A graph contains the addresses of its tokens, so a worker has one for each combination of addresses
-that its tokens have had.
+A graph contains the addresses of its tokens:
+a worker has one for each combination of addresses.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ MOST_GRAPHS = 512
 
 
 class CudaGraphs:
-    """The graphs of one task in one worker. `rehearse`: TensorRT prepares a context with new
-    addresses in an ordinary run, and only the run after it can be recorded."""
+    """The graphs of one task in one worker.
+
+    `rehearse`: TensorRT prepares a context for new addresses in an ordinary run,
+    and only the run after it can be recorded.
+    """
 
     def __init__(self, rehearse: bool = False) -> None:
         self._rehearse = rehearse

@@ -109,7 +109,8 @@ class TensorRT(OnDevice):
     which DLA core.
 
     `digest` tells versions of the model apart, and what else its plan depends on. `graph`: its
-    kernels are recorded once and started together.
+    kernels are recorded once and started together. The tensors `half` are in fp16 in its plan, and
+    in fp32 in its model.
     """
 
     alignment = 256  # of addresses given to TensorRT
@@ -124,12 +125,13 @@ class TensorRT(OnDevice):
         precision: str = "fp32",
         batch: int = 1,
         graph: bool = False,
+        half: Sequence[str] = (),
     ) -> None:
         OnDevice.__init__(self)
         self.file, self.on, self.digest = file, on, digest
         self.precision, self.batch, self.graph = precision, batch, graph
         self._tensors = list(inputs) + list(outputs)
-        self.twin = Network(file, inputs, outputs, batch)
+        self.twin = Network(file, inputs, outputs, batch, half=half)
         self._engines: Dict[str, Any] = {}
 
     def words(self) -> str:

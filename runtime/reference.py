@@ -79,8 +79,8 @@ def make_code(document: Dict[str, Any], home: str, libraries: str = "") -> Any:
     if kind in _ENDS:
         return _ENDS[kind]()
     # Of a network in bands the file is the whole: what it makes is what bands have to make.
-    library = document.get("library", "")
-    return Network(document["file"], document["inputs"], document["outputs"], 1, library=library)
+    options = {name: document[name] for name in ("library", "half") if name in document}
+    return Network(document["file"], document["inputs"], document["outputs"], 1, **options)
 
 
 #: What came in is played back, and what goes out is all that matters.

@@ -30,6 +30,7 @@ class OnnxCode(BuildCode):
     `threads` of the inference library share an inference; they `spin` between layers if no other
     task needs the cores. `weights` and `block` are bytes: its weights, and the memory between its
     layers in one firing (None: unknown). `library` is the file with operators of its own, if any.
+    The tensors `half` are float16 outside and float32 in the model, as in `TensorRTCode`.
     """
 
     file: str
@@ -41,6 +42,7 @@ class OnnxCode(BuildCode):
     weights: int | None = None
     block: int | None = None
     library: str = ""
+    half: tuple[str, ...] = ()
     kind: str = "onnx"
 
     words = frozenset({"Network"})
@@ -69,6 +71,7 @@ class OnnxCode(BuildCode):
             option("spin", self.spin),
             option("block", self.block),
             option("library", self.library),
+            option("half", list(self.half)),
         ]
         return (
             f"Network({literal(self.file)}, {names(self.inputs)}, {names(self.outputs)}"
@@ -81,7 +84,7 @@ def _make(task: Task, site: CodeSite) -> OnnxCode | None:
     if network is None or network.moving is not None:
         return None
     known = needs(network)
-    code = OnnxCode(site.network(network), *tensors(network), site.batch)
+    code = OnnxCode(site.network(network), *tensors(network), site.batch, half=network.halved)
     if known is not None:
         code = replace(code, weights=known.weights, block=known.block)
     elif network.one_piece:

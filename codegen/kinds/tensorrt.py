@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorRTCode(EngineCode):
-    """A network that TensorRT runs; as a CUDA `graph`, its kernels are started together."""
+    """A network that TensorRT runs; as a CUDA `graph`, its kernels are started together.
+
+    The tensors `half` are in fp16 in the engine, and in fp32 in the model.
+    """
 
     graph: bool = False
+    half: tuple[str, ...] = ()
 
     words = frozenset({"TensorRT"})
 
@@ -56,7 +60,7 @@ class TensorRTCode(EngineCode):
         )
         digest, precision = literal(self.digest), literal(self.precision)
         options = f"on={{{places}}}, digest={digest}, precision={precision}{self.batch_text}"
-        options += option("graph", self.graph)
+        options += option("graph", self.graph) + option("half", list(self.half))
         return f"TensorRT({self.network_text}, {options})"
 
 
@@ -81,6 +85,7 @@ def stages(deployment: Deployment) -> list[str]:
         for device in sorted({device for _, device, _ in code.on}):
             words = [literal(code.file), literal(device), literal(code.precision), str(code.batch)]
             words += [literal(code.digest), literal(shapes)]
+            words += [f"half={literal(code.half)}"] if code.half else []
             if device == "dla":
                 words += ["fallback=True"] if code.fallback else []
                 words += [f"implicit={literal(code.implicit)}"] if code.implicit else []
@@ -99,6 +104,7 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
         "dialect": TensorRTVersion(deployment.tensorrt).dialect,
         "stages": built,
         "implicit": any(code.implicit for code, _ in engines_of(deployment.tasks)),
+        "half": any(code.half for code, _ in engines_of(deployment.tasks)),
     }
     return {
         f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
@@ -118,8 +124,14 @@ def _make(task: Task, site: CodeSite) -> TensorRTCode | None:
         implicit, contents = _implicit(network, site)
     weights, arena = _memory(network, site, kinds)
     code = engine_code(TensorRTCode, "tensorrt", network, site, on, contents)
-    graph = site.place.graph
-    return replace(code, implicit=implicit, weights=weights, arena=arena, graph=graph)
+    return replace(
+        code,
+        implicit=implicit,
+        weights=weights,
+        arena=arena,
+        graph=site.place.graph,
+        half=network.halved,
+    )
 
 
 def _memory(network: Network, site: CodeSite, kinds: set[str]) -> tuple[int | None, int | None]:

@@ -426,6 +426,30 @@ def test_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("board", "middle", "crossing"),
+    [
+        ("xavier", "nvdla[0]", 251_904),
+        ("orin", "nvdla[0], nvdla[1]", 251_904),
+        ("orin_jetpack7", "nvdla[0]", 251_904),
+        ("xavier", "carmel[0]", 503_808),  # a CPU reads and makes what its network has
+    ],
+)
+def test_stages_in_fp16_give_each_other_16_bits(
+    copies: Path, board: str, middle: str, crossing: int
+) -> None:
+    text = copies / "detector" / "half.flow"
+    start = (copies / "detector" / "detector.flow").read_text().partition("/// GPU, DLA")[0]
+    gpu = "volta" if board == "xavier" else "ampere"
+    pin = f'{gpu} until "entry" | {middle} until "neck" | {gpu}'
+    text.write_text(f"{start}mapping on {board} {{ Detect.find -> {pin} }}")
+    prepare(text, platform=board)
+    (app,) = flowc.check(text, platform=board).require().system.apps
+    tasks = [task for task in app.tasks if "stage" in task.name]
+    inputs = [p for task in tasks for p in task.inputs if p.name != "image"]
+    assert sum(port.type.bytes for port in inputs if port.type) == crossing
+
+
 def test_networks_in_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:
     """TensorRT's kernels, too; the DLA's part cannot be recorded, and ONNX Runtime's kernels."""
     text = copies / "detector" / "graphs.flow"

@@ -20,6 +20,7 @@ class Stage(NamedTuple):
     """A model with the shapes of its inputs, and what it is built for. `fallback`: the GPU may run layers of a DLA's.
 
     `digest` changes with the model, its shapes, and what else a plan depends on.
+    `half` are inputs and outputs in fp16, between two stages in fp16.
     """
 
     file: str
@@ -29,12 +30,13 @@ class Stage(NamedTuple):
     digest: str
     shapes: Dict[str, Tuple[int, ...]]
     fallback: bool = False
+    half: Tuple[str, ...] = ()
 
 
 STAGES: List[Stage] = [
-    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "afdb5c523657", {"image": (1, 3, 192, 256)}),
-    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "d04dc27d4f30", {"entry": (1, 32, 48, 64)}),
-    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "e12a73103e95", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}),
+    Stage("networks/yolo=Detect.find.stage1.onnx", "gpu", "fp16", 1, "32d0b36f95fd", {"image": (1, 3, 192, 256)}, half=("entry",)),
+    Stage("networks/yolo=Detect.find.stage2.onnx", "dla", "fp16", 1, "7a4a8e68bf83", {"entry": (1, 32, 48, 64)}, half=("entry", "block2", "neck")),
+    Stage("networks/yolo=Detect.find.stage3.onnx", "gpu", "fp16", 1, "5ed0c7a0ab5e", {"block2": (1, 128, 12, 16), "neck": (1, 64, 6, 8)}, half=("block2", "neck")),
 ]
 
 
@@ -65,6 +67,11 @@ class Builder:
         for i in range(network.num_inputs):
             tensor = network.get_input(i)
             tensor.shape = stage.shapes[tensor.name]
+        borders = [network.get_input(i) for i in range(network.num_inputs)]
+        borders += [network.get_output(i) for i in range(network.num_outputs)]
+        for tensor in borders:
+            if tensor.name in stage.half:
+                tensor.dtype = trt.DataType.HALF
         config = self.builder.create_builder_config()
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, self.workspace)
         config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # plans contain the nodes of their layers

@@ -21,7 +21,7 @@ else:
 def program() -> Program:
     p = Program("detector", HOME)
     # Bytes that are planned for networks: weights, buffers between their layers, tokens of full channels, arenas
-    p.planned = {"weights": 1323368, "buffers": 0, "tokens": 5499360, "arenas": 1966080}
+    p.planned = {"weights": 1323368, "buffers": 0, "tokens": 4436448, "arenas": 1966080}
 
     # ----------------------------------------------------------------------------------------------------
     # App Detect
@@ -44,22 +44,22 @@ def program() -> Program:
     # In the manner of YOLOv4-tiny; written by make_network.py, random weights.
     find_stage1 = app_detect.task(
         "Detect.find.stage1",
-        TensorRT("networks/yolo=Detect.find.stage1.onnx", ["image"], ["entry"], on={"volta": ("gpu", 0)}, digest="afdb5c523657", precision="fp16"),
+        TensorRT("networks/yolo=Detect.find.stage1.onnx", ["image"], ["entry"], on={"volta": ("gpu", 0)}, digest="32d0b36f95fd", precision="fp16", half=["entry"]),
         inputs=[Port("image", "float32", (1, 3, 192, 256))],
-        outputs=[Port("entry", "float32", (1, 32, 48, 64))],
+        outputs=[Port("entry", "float16", (1, 32, 48, 64))],
     )
     # In the manner of YOLOv4-tiny; written by make_network.py, random weights.
     find_stage2 = app_detect.task(
         "Detect.find.stage2",
-        TensorRT("networks/yolo=Detect.find.stage2.onnx", ["entry"], ["block2", "neck"], on={"nvdla[0]": ("dla", 0), "nvdla[1]": ("dla", 1)}, digest="d04dc27d4f30", precision="fp16"),
-        inputs=[Port("entry", "float32", (1, 32, 48, 64))],
-        outputs=[Port("block2", "float32", (1, 128, 12, 16)), Port("neck", "float32", (1, 64, 6, 8))],
+        TensorRT("networks/yolo=Detect.find.stage2.onnx", ["entry"], ["block2", "neck"], on={"nvdla[0]": ("dla", 0), "nvdla[1]": ("dla", 1)}, digest="7a4a8e68bf83", precision="fp16", half=["entry", "block2", "neck"]),
+        inputs=[Port("entry", "float16", (1, 32, 48, 64))],
+        outputs=[Port("block2", "float16", (1, 128, 12, 16)), Port("neck", "float16", (1, 64, 6, 8))],
     )
     # In the manner of YOLOv4-tiny; written by make_network.py, random weights.
     find_stage3 = app_detect.task(
         "Detect.find.stage3",
-        TensorRT("networks/yolo=Detect.find.stage3.onnx", ["block2", "neck"], ["coarse", "fine"], on={"volta": ("gpu", 0)}, digest="e12a73103e95", precision="fp16"),
-        inputs=[Port("block2", "float32", (1, 128, 12, 16)), Port("neck", "float32", (1, 64, 6, 8))],
+        TensorRT("networks/yolo=Detect.find.stage3.onnx", ["block2", "neck"], ["coarse", "fine"], on={"volta": ("gpu", 0)}, digest="5ed0c7a0ab5e", precision="fp16", half=["block2", "neck"]),
+        inputs=[Port("block2", "float16", (1, 128, 12, 16)), Port("neck", "float16", (1, 64, 6, 8))],
         outputs=[Port("coarse", "float32", (1, 24, 6, 8)), Port("fine", "float32", (1, 24, 12, 16))],
     )
     find_post = app_detect.task(

@@ -145,11 +145,12 @@ def test_a_group_of_firings_is_not_cut(mobile: Write) -> None:
     flow = mobile('A.net -> core[0] until "conv_20" | core[1]')
     app = flowc.check(flow).system.apps[0]
     pins = flowc.check(flow).system.pins
+    platform = flowc.check(flow, platform="two").require().platform
     net = app.task("A.net")
     assert net.network is not None
     grouped = replace(net, network=replace(net.network, batch=4))
     tasks = tuple(grouped if t.name == "A.net" else t for t in app.tasks)
-    staged = with_stages([replace(app, tasks=tasks)], "two", pins)
+    staged = with_stages([replace(app, tasks=tasks)], platform, pins)
     assert [d.code for d in staged.diagnostics] == ["F505"]
 
 

@@ -502,6 +502,12 @@ def module(
                         "dtype": "int8",
                         "scale": (known._largest or 0) / 127,
                     }
+                halved = known.dtype is DataType.HALF and tensor["type"] == "FLOAT"  # type: ignore[attr-defined]
+                if halved and not (up_to10 and BuilderFlag.FP16 in config._flags):  # type: ignore[attr-defined]
+                    refused(f"{name} is HALF, and the network may not compute in fp16")
+                    return None
+                if halved:
+                    tensor |= {"type": "HALF", "dtype": "float16"}
             monitor = getattr(config, "progress_monitor", None)
             if monitor is not None and not _monitored(monitor, len(network._layers)):
                 refused("the progress monitor has ended it")
