@@ -55,9 +55,15 @@ class _Pace:
 
 
 def _has_thread(worker: Worker) -> bool:
-    """Code in C may have ended a thread; Python does not know of it."""
-    folder = "/proc/self/task"
-    return not os.path.isdir(folder) or os.path.isdir("%s/%s" % (folder, worker.native_id))
+    """Code in C may have ended a thread; Python does not know of it. Where the system cannot tell,
+    it has one."""
+    try:
+        os.stat("/proc/self/task/%s" % worker.native_id)
+    except (FileNotFoundError, ProcessLookupError):
+        return not os.path.isdir("/proc/self/task")
+    except OSError:
+        return True
+    return True
 
 
 def out_of_time(app: App, misses: Sequence[int], frames: int, waits: str) -> str:
@@ -288,7 +294,7 @@ class Watch:
                 continue
             task, number, start = firing
             seconds = (now - max(start, self._awake_since)) / 1e9
-            if seconds > LEFT and not _has_thread(worker):
+            if seconds > LEFT and not _has_thread(worker) and worker.firing == firing:
                 self._run.fail(Failure(task.app.name, task.name, number, "ended its thread"))
             elif self._watchdog and seconds > self._watchdog and not task.may_wait:
                 option = " (see --watchdog)" if self._run.supervisor else ""

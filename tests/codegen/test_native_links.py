@@ -144,10 +144,11 @@ def test_an_app_is_told_which_of_its_deadlines_it_misses(links: Path, program: s
     )
     told = re.search(r"Plan missed \d+ deadlines in its last \d+ frames \((.*)\)\n", done.stderr)
     assert told is not None, done.stderr
-    *others, last = told[1].split("; ")
-    assert re.fullmatch(r"age Left\.cam -> show: deadline 0\.000001 ms, last [\d.]+ ms", last)
-    # on a busy machine its frames are late, too
-    assert [other.partition(",")[0] for other in others] in ([], ["deadline 5 ms"])
+    age = r"age Left\.cam -> show: deadline 0\.000001 ms, last [\d.]+ ms"
+    # on a busy machine its frames are late, too, or have not begun: then it is told who waits
+    assert re.fullmatch(
+        rf"(deadline 5 ms, last frame [\d.]+ ms; )?{age}(; core\[.+| waits for .+)*", told[1]
+    )
 
 
 def test_its_report_is_that_of_the_program_in_python(links: Path, tmp_path: Path) -> None:

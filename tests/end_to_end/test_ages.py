@@ -230,7 +230,9 @@ def test_a_program_measures_what_takes_each_token(text: Text, tmp_path: Path) ->
     document = ran(out)
     age, reaction = age_of(document), age_of(document, "reaction")
     assert 30 <= age["firings"] <= 40 and reaction["firings"] == age["firings"] - 1
-    assert age["latency_ms"]["p50"] < 40 <= reaction["latency_ms"]["p50"]
+    # a reaction begins where the token before came, 40 ms earlier
+    longer = reaction["latency_ms"]["mean"] - age["latency_ms"]["mean"]
+    assert longer > 20 and reaction["latency_ms"]["p50"] >= 40
 
 
 def test_each_state_measures_its_ages(text: Text, tmp_path: Path) -> None:
@@ -238,14 +240,14 @@ def test_each_state_measures_its_ages(text: Text, tmp_path: Path) -> None:
     out = build(text(OVER_ANOTHER, more=STATES), tmp_path / "b")
     assert (out / "main.py").read_text().count("Age(left") == 2
     events = out / "events.txt"
-    events.write_text("10 Left turn\n16 Left turn\n26 Left turn\n32 Left turn\n")
-    document = ran(out, "--events", str(events))
+    events.write_text("10 Left turn\n40 Left turn\n50 Left turn\n80 Left turn\n")
+    document = ran(out, "--events", str(events), "--frames", "90")
     entered = {name: state["entered"] for name, state in document["states"].items()}
     assert entered["two"] >= 1
     age, reaction = age_of(document), age_of(document, "reaction")
     assert age["firings"] > 5 and reaction["firings"] > 0
-    # What lay in a mailbox during another state does not count.
-    assert age["latency_ms"]["p99"] < 250 and reaction["latency_ms"]["p99"] < 250
+    # What lay in a mailbox during another state, for 1.2 s, does not count.
+    assert age["latency_ms"]["p99"] < 1100 and reaction["latency_ms"]["p99"] < 1100
 
 
 def test_parts_on_several_machines_measure_what_ends_in_them(text: Text, tmp_path: Path) -> None:
