@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +28,7 @@ from ._common import (
 from ._tables import cut_table, in_8_bits
 
 if TYPE_CHECKING:
+    from ..driver.measure.foreign_times import TimesFile
     from ..driver.measure.measure import Profiled
     from ..model.profile import ListLength, ProfileEntry
 
@@ -47,6 +49,15 @@ def profile(
     platform: OnPlatform = "host",
     board: Boards = None,
     board_python: BoardPython = "python3",
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="[[TASK:]gpu|dla=]FILE",
+            help="Take the times of a network on a GPU or DLA from what NVIDIA's trtexec wrote"
+            " with --exportProfile, or printed with --dumpProfile.",
+        ),
+    ] = None,
     shape: Shapes = None,
     as_json: Json = False,
 ) -> int:
@@ -58,8 +69,9 @@ def profile(
     from ..driver.measure.measure import profile as measure
 
     file, native = with_shapes(file, shape), target == Target.NATIVE
-    if native and file.suffix == ".onnx":
-        raise typer.BadParameter("it is for texts", param_hint="--target")
+    for given, option in ((native, "--target"), (bool(files), "--from")):
+        if given and file.suffix == ".onnx":
+            raise typer.BadParameter("it is for texts", param_hint=option)
     if file.suffix == ".onnx":
         return _layers(file, seconds, as_json)
     with hosts_of(board, board_python) as host:
@@ -69,6 +81,7 @@ def profile(
             native=native,
             host=host,
             seconds=seconds,
+            files=[_times_file(words) for words in files or ()],
             on_measure=lambda message: say(f"flowc: {message}"),
             report=progress,
         )
@@ -78,6 +91,17 @@ def profile(
         return 0
     _print_profile(measured, layers, native)
     return 0
+
+
+def _times_file(words: str) -> TimesFile:
+    """A value of `--from`."""
+    from ..driver.measure.foreign_times import TimesFile
+
+    found = re.fullmatch(r"(?:(?:([\w.\[\]]+):)?(gpu|dla)=)?(.+)", words, re.DOTALL)
+    if found is None:
+        raise typer.BadParameter("it names no file", param_hint="--from")
+    task, kind, file = found.groups()
+    return TimesFile(Path(file), kind or "gpu", task or "")
 
 
 def _print_profile(measured: Profiled, layers: bool, native: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from typing import Annotated, Any
@@ -191,6 +191,13 @@ class Profile:
     def imported(self) -> bool:
         """True if all times are those of another tool, which `host` names."""
         return bool(self.entries) and not any(e.host_hash for e in self.entries)
+
+    def with_entries(self, more: Iterable[ProfileEntry]) -> Profile:
+        """With these entries in place of those of their tasks."""
+        entries = {}
+        for e in (*self.entries, *more):
+            entries[e.processor, e.on_engine, e.subject] = e
+        return replace(self, entries=tuple(entries.values()))
 
     def over(self, other: Profile) -> Profile:
         """With entries of another profile for tasks that this one lacks, and its layers, arenas and

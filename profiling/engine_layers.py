@@ -55,6 +55,14 @@ def led_back(
     return times
 
 
+def share_of_nodes(reported: Sequence[EngineLayer], nodes: Mapping[str, Sequence[str]]) -> float:
+    """The share of the time in layers that name a node."""
+    pattern = _any_of(nodes)
+    own = sum(x.ns for x in reported if _found(x, nodes, pattern))
+    whole = sum(x.ns for x in reported)
+    return own / (whole or 1.0)
+
+
 def _groups(reported: Sequence[EngineLayer], known: Mapping[str, Sequence[int]]) -> list[list[int]]:
     """Per layer of an engine the layers of the model that it comes from, by number.
 

@@ -113,9 +113,7 @@ def measure_devices(
             except Errors as faults:
                 # not even with the GPU's help: the network can always run without the DLA
                 tell(f"{name} stays off the dla: {faults.diagnostics[0].message}")
-    measured = {(e.processor, e.subject) for e in entries}
-    others = [e for e in profile.entries if (e.processor, e.subject) not in measured]
-    return replace(profile, entries=(*others, *entries))
+    return profile.with_entries(entries)
 
 
 def _ignore(message: str) -> None:
@@ -239,7 +237,8 @@ def _engines(
             plans = _plans_of(task, kind, deployment, reported)
             engines.arenas[name] = max(plan.arena for plan in plans)
             if may_be_cut(task) and task.network.moving is None:
-                engines.layers[name] = _layers(task.network, plans[0])
+                seen = [EngineLayer(x.name, 1e6 * x.ms, x.nodes) for x in plans[0].layers]
+                engines.layers[name] = layers_of(task.network, seen)
     return engines
 
 
@@ -283,23 +282,26 @@ def _plans_of(
     return plans
 
 
-def _layers(network: Network, plan: _PlanSeen) -> Layers:
-    """Times of a network's layers; empty if it cannot be cut."""
+def layers_of(network: Network, seen: Sequence[EngineLayer]) -> Layers:
+    """Times of a network's layers from those of an engine; empty if it cannot be cut."""
     try:
         layers = _chain(network).layers
     except NetworkError:
         return ()
-    seen = [EngineLayer(x.name, 1e6 * x.ms, x.nodes) for x in plan.layers]
-    times = led_back(seen, layers, _nodes(network))
+    times = led_back(seen, layers, nodes_of(network))
     return tuple(LayerTime(layer, ns) for layer, ns in times.items())
 
 
-def _nodes(network: Network) -> dict[str, list[str]]:
+def nodes_of(network: Network) -> dict[str, list[str]]:
     """The layers of each node, by TensorRT's name of the node."""
     import onnx
 
     layers: dict[str, list[str]] = {}
-    for node in onnx.load(network.path, load_external_data=False).graph.node:
+    if network.model:
+        model = onnx.load_model_from_string(network.model)
+    else:
+        model = onnx.load(network.path, load_external_data=False)
+    for node in model.graph.node:
         made = [t for t in node.output if t]
         layers.setdefault(node.name or f"node_of_{node.output[0]}", []).extend(made[:1])
     return layers

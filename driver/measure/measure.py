@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...analysis.dataflow.order import TooLong
 from ...analysis.dataflow.static_order import grouped_runs
@@ -45,6 +45,9 @@ from ..text import store
 from ..text.check import OnMeasure, Report, Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .native_costs import native_costs
+
+if TYPE_CHECKING:
+    from .foreign_times import TimesFile
 
 T = TypeVar("T")
 
@@ -88,6 +91,7 @@ def profile(
     native: bool = False,
     host: Host = HERE,
     seconds: float = 5.0,
+    files: Sequence[TimesFile] = (),
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
 ) -> Profiled:
@@ -96,17 +100,25 @@ def profile(
 
     With `native` the program in C++ measures itself; its times are stored apart.
     On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
+    Times of other tools come from `files`: then only what is not known yet is measured.
     `on_measure` is called before tasks run, `report` if there is none.
     """
     from .band_costs import with_band_costs
     from .devices import measure_devices
+    from .foreign_times import entries_of
 
     valid = prepare(path, platform=platform, native=native, host=host, report=report).require()
+    given, of_files = entries_of(valid, files)
     cold = host.celsius
-    measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
+    known, _ = store.read_profile(valid) if files else (None, ())
+    if known is None:
+        measured, warnings = measure(valid, seconds=seconds, on_measure=on_measure or report)
+    else:
+        measured, warnings = known, ()
+    measured, warnings = measured.with_entries(given), (*of_files, *warnings)
     unsaved = store.save_profile(valid, measured)
     devices = has_accelerators(host, valid.platform)
-    if devices:
+    if devices and not files:
         measured = measure_devices(valid, measured, seconds, report)
         unsaved = store.save_profile(valid, measured)
     stored, _ = store.read_profile(valid)  # with the layers that are known
