@@ -11,6 +11,7 @@ from ..model.platform import Platform
 from ..model.system import System
 from .exits import Exits
 from .memory import BandsWithinMemory
+from .operator_set import OperatorSets
 from .precision import Precision
 from .staged import Pass, Staged
 from .stages import Stages
@@ -27,6 +28,7 @@ def passes(stored: StoredMapping | None) -> tuple[Pass, ...]:
     Transfers between machines are known last.
     """
     return (
+        OperatorSets(),
         Precision(),
         Stages(),
         Exits(),

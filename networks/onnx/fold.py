@@ -65,11 +65,16 @@ def main(folder: str | None = None) -> None:
 
 def limited_main() -> None:
     """The same in a process with limits."""
+    limit()
+    main()
+
+
+def limit() -> None:
+    """Limit the time and the memory of this process."""
     for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY)):
         _, hard = resource.getrlimit(kind)
-        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (limit, limit))
-    main()
+        own = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (own, own))
 
 
 def _changed(request: Request) -> Any:
