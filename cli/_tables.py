@@ -12,6 +12,7 @@ from ._common import number, width
 if TYPE_CHECKING:
     from ..analysis.dataflow.analyze import Analysis, Answer, Capacities, Hop, PathLatency
     from ..driver.build.accelerators import OnAccelerator
+    from ..driver.build.engine_memory import EngineMemory
     from ..driver.show.networks import CutPoint, NetworkMemory
     from ..model.application import Application
     from ..model.types import TensorType
@@ -81,6 +82,19 @@ def on_accelerator(report: OnAccelerator) -> str:
     if runs and report.rows:
         lines.append(f"  longest runs without a cut: {'; '.join(runs)}")
     return "\n".join(lines)
+
+
+def in_tensorrt(memory: EngineMemory) -> str:
+    """What TensorRT's builder counts for a network, beside what flowc plans."""
+    between = f"{_mb(memory.between)} MB between its layers"
+    line = (
+        f"{memory.network} in TensorRT for RTX: {_mb(memory.weights)} MB of weights, {between},"
+        " as its builder counts"
+    )
+    if memory.planned_weights is not None and memory.planned_between is not None:
+        planned = f"{_mb(memory.planned_weights)} and {_mb(memory.planned_between)} MB"
+        line += f"; flowc plans {planned}"
+    return line
 
 
 def cycle_tasks(hops: tuple[Hop, ...]) -> list[str]:

@@ -24,7 +24,7 @@ from ._common import (
 from ._graphs import graph_tables
 from ._groups import grouped
 from ._scenario import states_in_table
-from ._tables import band_table, cut_table, cycle_tasks, network_table, table, windows
+from ._tables import band_table, cut_table, cycle_tasks, in_tensorrt, network_table, table, windows
 from ._variants import variants_table
 
 if TYPE_CHECKING:
@@ -210,16 +210,21 @@ def _list_cuts(file: Path, as_json: bool) -> int:
 
 
 def _bands(file: Path, options: AnalysisOptions, as_json: bool) -> int:
+    from ..driver.build.engine_memory import memory_of_file
     from ..driver.show.networks import GeneticSearch, network_bands, network_by_thesis
 
     genetic = GeneticSearch(options.seconds, options.looks, options.population)
     thesis = network_by_thesis(file, genetic if options.by_parts else None)
     bands = network_bands(file)
+    engine = memory_of_file(file)
     if as_json:
         whole = asdict(bands.whole) | {"proved": bands.whole.proved}
-        print_json(asdict(bands) | {"whole": whole, "minakova": asdict(thesis)})
+        document = asdict(bands) | {"whole": whole, "minakova": asdict(thesis)}
+        print_json(document if engine is None else {**document, "tensorrt": asdict(engine)})
     else:
         print(band_table(bands, thesis))
+        if engine is not None:
+            print(f"\n{in_tensorrt(engine)}")
     return 0
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ._common import Json, OnPlatform, Text, number, print_json, say, show_diagnostics
 from ._scenario import scenario_as_data, scenario_table
-from ._tables import folded, in_one_piece, kept, on_accelerator, windows
+from ._tables import folded, in_one_piece, in_tensorrt, kept, on_accelerator, windows
 
 if TYPE_CHECKING:
     from ..driver.build.accelerators import OnAccelerator
+    from ..driver.build.engine_memory import EngineMemory
     from ..driver.text.check import Checked
     from ..model.application import Application
     from ..model.verdict import AppVerdicts
@@ -48,12 +49,17 @@ def check(file: Text, platform: OnPlatform = "host", as_json: Json = False) -> i
             said = asdict(report)
             del said["kind"], said["title"]
             reports.setdefault(report.kind, {})[report.network] = said
+        memory = [asdict(engine) for engine in _engine_memory(checked)]
+        if memory:
+            document["tensorrt"] = memory
         print_json({**document, **reports})
     show_diagnostics(checked.diagnostics, checked.system.sources)
     if not as_json:
         _print_verdicts(checked)
         for report in _on_accelerators(checked):
             print(f"\n{on_accelerator(report)}")
+        for engine in _engine_memory(checked):
+            print(f"\n{in_tensorrt(engine)}")
     elif not checked.ok:
         say(_count(checked))
     return 0 if checked.ok and not checked.impossible else 1
@@ -90,6 +96,15 @@ def _on_accelerators(checked: Checked) -> tuple[OnAccelerator, ...]:
     from ..driver.build.accelerators import accelerator_reports
 
     return accelerator_reports(checked.system, checked.staged.platform)
+
+
+def _engine_memory(checked: Checked) -> tuple[EngineMemory, ...]:
+    """What TensorRT's builder counts for networks, on platforms that state their memory."""
+    if not checked.ok or checked.staged is None or not checked.staged.platform.tensorrt:
+        return ()
+    from ..driver.build.engine_memory import engine_memory
+
+    return engine_memory(checked.system, checked.staged.platform)
 
 
 def _print_verdicts(checked: Checked) -> None:

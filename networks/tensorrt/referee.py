@@ -32,11 +32,14 @@ RULE = "TensorRT's parser takes it"
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What TensorRT says of a file: `errors` as (number of the node or -1, operator, words); the
-    bytes of the plan (None: none was asked for, or none was built), and why there is none."""
+    bytes of the plan (None: none was asked for, or none was built), and why there is none; what its
+    builder counts for `weights`, and for `activations` between layers."""
 
     errors: tuple[tuple[int, str, str], ...]
-    built: int | None
-    words: str
+    built: int | None = None
+    words: str = ""
+    weights: int | None = None
+    activations: int | None = None
 
 
 def is_installed() -> bool:
@@ -57,8 +60,8 @@ def answers(
     found: list[Answer | None] = []
     for line in said.split("\n")[:-1]:
         one = json.loads(line)
-        errors = tuple((int(node), str(op), str(why)) for node, op, why in one["errors"])
-        found.append(Answer(errors, one["built"], one["words"]))
+        errors = tuple((int(node), str(op), str(why)) for node, op, why in one.pop("errors"))
+        found.append(Answer(errors, **one))
     return [*found, *([None] * (len(paths) - len(found)))]
 
 

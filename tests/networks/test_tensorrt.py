@@ -3,6 +3,7 @@ parser beside them, where the extra `rtx` is installed."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,16 @@ import flowc
 import numpy as np
 import onnx
 import pytest
+from flowc.cli import app
 from flowc.driver.build.accelerators import accelerator_reports
+from flowc.driver.build.engine_memory import engine_memory
 from flowc.networks.tensorrt import referee
 from flowc.networks.tensorrt.operators import NOT_IN_RTX, OFFERED, Version
 from flowc.networks.tensorrt.rules import breaches
 from flowc.targets import tensorrt as target
 from flowc.targets.accelerators import barred_from
 from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
 
 from builds import ROOT, Write
 
@@ -383,3 +387,39 @@ def test_tensorrt_builds_every_file_that_a_build_writes(platform: str, tmp_path:
     assert files
     for file, answer in zip(files, referee.answers(files, build=True), strict=True):
         assert answer is not None and answer.built, (file.name, answer)
+
+
+@asks_nvidia
+def test_the_builders_memory_stands_beside_the_plan(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Weights are the same bytes, rounded up; what lies between layers is the builder's matter."""
+    net = model(
+        [N("Conv", ["x", "w"], ["c"], pads=[1] * 4), N("Relu", ["c"], ["y"])],
+        {"x": (FLOAT, X)},
+        {},
+        {"w": np.ones((16, 4, 3, 3), np.float32)},
+    )
+    text = write(
+        'network Net from "n.onnx" { in x: float32[1, 4, 8, 8]   out y: float32[1, 16, 8, 8] }\n'
+        'task S { out x: float32[1, 4, 8, 8]   python "t.py:s" }\n'
+        'task P { in y: float32[1, 16, 8, 8]   python "t.py:p" }\n'
+        "app A { s: S   n: Net   p: P   s -> n -> p }\n"
+        'platform roomy { tensorrt "11.4.1"  cpu core memory 1 GiB  gpu ampere compute 8.7 }\n'
+        'platform bare { tensorrt "11.4.1"  cpu core  gpu ampere compute 8.7 }\n',
+        t_py="def s():\n    pass\ndef p(y):\n    pass\n",
+    )
+    onnx.save(net, text.parent / "n.onnx")
+    valid = flowc.check(text, platform="roomy").require()
+    (memory,) = engine_memory(valid.system, valid.platform)
+    assert memory.network == "Net" and memory.planned_weights == 16 * 4 * 9 * 4
+    assert 0 <= memory.weights - memory.planned_weights < 1024
+    assert memory.planned_between == 0 <= memory.between
+    bare = flowc.check(text, platform="bare").require()
+    assert engine_memory(bare.system, bare.platform) == ()
+    shown = CliRunner().invoke(app, ["check", str(text), "--platform", "roomy"])
+    assert "Net in TensorRT for RTX: 0.00 MB of weights" in shown.stdout
+    done = CliRunner().invoke(app, ["check", str(text), "--platform", "roomy", "--json"])
+    assert json.loads(done.stdout)["tensorrt"][0]["weights"] == memory.weights
+    alone = CliRunner().invoke(app, ["analyze", str(text.parent / "n.onnx"), "--memory", "--json"])
+    assert json.loads(alone.stdout)["tensorrt"]["between"] == memory.between
