@@ -159,14 +159,14 @@ def _tensorrt(
         message = "`tensorrt` is given twice"
         context.repeated("F115", message, declared[1].span, declared[0].span)
     version = declared[0].version
-    if not re.fullmatch(r"\d+(\.\d+){1,3}", version.value):
-        context.fault(
-            "F105", f"`{version.value}` is no version", version.span, help='write it as `"10.3"`'
-        )
+    found = re.fullmatch(r"(rtx )?(\d+(?:\.\d+){1,3})", version.value)
+    if found is None or (found[1] and not found[2].startswith("1.")):
+        help_text = 'write it as `"10.3"`, or as `"rtx 1.7"` for TensorRT for RTX'
+        context.fault("F105", f"`{version.value}` is no version", version.span, help=help_text)
         return ()
-    numbers = TensorRTVersion(int(n) for n in version.value.split("."))
-    if numbers.too_old:
-        help_text = 'generated programs need `"8.5"` or later'
+    numbers = TensorRTVersion(int(n) for n in found[2].split("."))
+    if numbers.too_old or numbers.rtx != bool(found[1]):
+        help_text = 'generated programs need `"8.5"` or later, or `"rtx 1.7"`'
         context.fault(
             "F105",
             f"TensorRT {version.value} has no `execute_async_v3`",

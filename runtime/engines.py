@@ -143,7 +143,7 @@ class TensorRT(OnDevice):
             engine_class = import_module(_beside("engines")).Engine
         except ImportError as error:
             raise TaskError(
-                "%s: TensorRT comes with JetPack, or with pip install tensorrt; "
+                "%s: TensorRT comes with JetPack, or from pip as requirements.txt says; "
                 "--twin runs this program without it" % error
             ) from error
         for processor, (device, core) in self.on.items():

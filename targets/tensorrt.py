@@ -14,7 +14,7 @@ from ..model.platform import Platform
 from ..model.tensorrt import TensorRTVersion
 from ..networks.accelerators.breaches import Breach
 from ..networks.onnx.interface import NetworkError
-from ..networks.tensorrt.operators import changed_at_borders
+from ..networks.tensorrt.operators import NOT_IN_RTX, changed_at_borders
 from ..networks.tensorrt.referee import is_installed, refused
 from ..networks.tensorrt.rules import breaches
 from .compiler import Compiler, NetworkFile, file_of
@@ -40,7 +40,7 @@ def _unfit(tensorrt: tuple[int, ...], task: Task, network: Network) -> Reason | 
     TensorRT. Those of whole networks are judged by layers."""
     if network.cut_from is None:
         return None
-    changed = changed_at_borders(tensorrt)
+    changed = changed_at_borders(TensorRTVersion(tensorrt).rules)
     for tensor in (*network.inputs, *network.outputs):
         if tensor.type.dtype in changed:
             message = (
@@ -65,4 +65,6 @@ def _broken(file: NetworkFile, tensorrt: tuple[int, ...]) -> tuple[Breach, ...]:
     if not is_installed():
         return broken
     known = {breach.layer for breach in broken}
-    return (*broken, *(breach for breach in refused(file.path) if breach.layer not in known))
+    passed = () if TensorRTVersion(tensorrt).rtx else NOT_IN_RTX
+    more = refused(file.path, passed)
+    return (*broken, *(breach for breach in more if breach.layer not in known))

@@ -32,18 +32,23 @@ if TYPE_CHECKING:
 class TensorRTCode(EngineCode):
     """A network that TensorRT runs; as a CUDA `graph`, its kernels are started together.
 
-    The tensors `half` are in fp16 in the engine, and in fp32 in the model.
+    The tensors `half` are in fp16 in the engine, and in fp32 in the model. `compute` is that of
+    the GPU, where the platform says it.
     """
 
     graph: bool = False
     half: tuple[str, ...] = ()
+    compute: tuple[int, int] | None = None
 
     words = frozenset({"TensorRT"})
 
     def libraries(self, deployment: Deployment) -> tuple[Library, ...]:
         """See `BuildCode`."""
-        name = f"TensorRT {TensorRTVersion(deployment.tensorrt)}"
+        version = TensorRTVersion(deployment.tensorrt)
+        name = f"TensorRT {version}"
         line = f"# {name}: NVIDIA's package, part of JetPack on a Jetson"
+        if version.rtx:
+            line = "tensorrt-rtx==" + ".".join(map(str, deployment.tensorrt[:2])) + ".*"
         return (Library(name, (line,), rank=1), cuda_python(deployment.tensorrt))
 
     @property
@@ -102,6 +107,8 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
         "name": deployment.name,
         "version": str(TensorRTVersion(deployment.tensorrt)),
         "dialect": TensorRTVersion(deployment.tensorrt).dialect,
+        "rtx": TensorRTVersion(deployment.tensorrt).rtx,
+        "compute": _compute(deployment),
         "stages": built,
         "implicit": any(code.implicit for code, _ in engines_of(deployment.tasks)),
         "half": any(code.half for code, _ in engines_of(deployment.tasks)),
@@ -110,6 +117,11 @@ def scripts(jinja: Environment, deployment: Deployment) -> Plan:
         f"{file}.py": jinja.get_template(f"tensorrt/{file}.py.j2").render(words).encode()
         for file in ("engines", "build_engines", "profile_engines")
     }
+
+
+def _compute(deployment: Deployment) -> tuple[int, int] | None:
+    """The compute capability of the GPU for which plans are built."""
+    return next((code.compute for code, _ in engines_of(deployment.tasks)), None)
 
 
 def _make(task: Task, site: CodeSite) -> TensorRTCode | None:
@@ -131,6 +143,7 @@ def _make(task: Task, site: CodeSite) -> TensorRTCode | None:
         arena=arena,
         graph=site.place.graph,
         half=network.halved,
+        compute=site.platform.pool_of(site.place.processors[0]).compute,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from ...model.tensorrt import TensorRTVersion
 from ..accelerators.layers import Broken, CheckedLayer
-from .operators import FLOATS, INT8_FROM_11, OFFERED, TYPES, Version, changed_at_borders
+from .operators import FLOATS, INT8_FROM_11, NOT_IN_RTX, OFFERED, TYPES, Version, changed_at_borders
 
 #: LIST and PARSER: inputs that decide sizes or the course of a layer, by their numbers.
 KNOWN_INPUTS: dict[str, tuple[int, ...]] = {
@@ -74,6 +74,10 @@ def broken(
     if layer.opset < 7 and layer.op in BROADCASTS:
         yield "operator set 7 or later", f"operator set {layer.opset}"
         return
+    if TensorRTVersion(version).rtx and layer.op in NOT_IN_RTX:
+        yield "offered by TensorRT for RTX", "not offered"
+        return
+    version = TensorRTVersion(version).rules
     since = OFFERED.get(layer.op)
     if since is None:
         yield "offered by TensorRT", "not offered"

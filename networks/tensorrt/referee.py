@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,8 +70,11 @@ def ask(path: Path, *, build: bool = False, patience: float = PATIENCE) -> Answe
     return answers([path], build=build, patience=patience)[0]
 
 
-def refused(path: Path) -> tuple[Breach, ...]:
-    """The layers that TensorRT's parser refuses, in its words; none where it says nothing."""
+def refused(path: Path, passed: Collection[str] = NOT_IN_RTX) -> tuple[Breach, ...]:
+    """The layers that TensorRT's parser refuses, in its words; none where it says nothing.
+
+    Operators that other TensorRTs have are `passed`.
+    """
     answer = ask(path)
     if answer is None or not answer.errors:
         return ()
@@ -80,7 +83,7 @@ def refused(path: Path) -> tuple[Breach, ...]:
     nodes = onnx.load(path, load_external_data=False).graph.node
     found: dict[str, Breach] = {}
     for number, op, words in answer.errors:
-        if op in NOT_IN_RTX:
+        if op in passed:
             continue
         node: Any = nodes[number if 0 <= number < len(nodes) else 0]
         layer = first_output(node)

@@ -36,6 +36,7 @@ from flowc.model.diagnostic import Errors
 from flowc.model.profile import LayerTime, Profile, ProfileEntry
 from flowc.model.times import times_of
 from flowc.networks.onnx.cuts import read_chain
+from flowc.networks.tensorrt.referee import is_installed
 from flowc.profiling.identity import task_hashes
 from flowc.runtime import engines
 from flowc.runtime.tokens import Port
@@ -448,6 +449,54 @@ def test_stages_in_fp16_give_each_other_16_bits(
     tasks = [task for task in app.tasks if "stage" in task.name]
     inputs = [p for task in tasks for p in task.inputs if p.name != "image"]
     assert sum(port.type.bytes for port in inputs if port.type) == crossing
+
+
+@pytest.fixture(scope="module")
+def on_rtx(copies: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The detector for a PC with an RTX card: two parts on the GPU, one on a CPU."""
+    start = (copies / "detector" / "detector.flow").read_text().partition("/// GPU, DLA")[0]
+    text = copies / "detector" / "rtx.flow"
+    pin = 'cuda until "entry" streams 2 graph | core[0] until "neck" | cuda graph buffers 4'
+    text.write_text(f"{start}mapping on rtx_pc {{ Detect.find -> {pin} }}")
+    return build(text, tmp_path_factory.mktemp("rtx") / "out", platform="rtx_pc")
+
+
+def test_programs_for_rtx_keep_the_protocol(on_rtx: Path) -> None:
+    """A plan is for a compute capability, and is made without a card."""
+    assert "tensorrt-rtx==1.7.*" in (on_rtx / "requirements.txt").read_text()
+    card = {"tensorrt": "rtx 1.7.1", "capability": (8, 9), "device": "RTX 4070"}
+    built = on_stand_in(on_rtx, "build_engines.py", **card)
+    assert built.returncode == 0 and "0 violations" in built.stderr, built.stderr
+    plans = sorted(file.name.partition(".trt-")[2] for file in (on_rtx / "engines").iterdir())
+    assert plans == ["rtx-1.7.1.sm89.plan"] * 2
+    wanted = first_line(run(on_rtx, "--frames", "6", "--twin"))
+    for graphs in (True, False):
+        done = on_stand_in(on_rtx, "main.py", "--frames", "6", graphs=graphs, **card)
+        assert "0 violations" in done.stderr and first_line(done) == wanted, done.stderr
+    older = on_stand_in(on_rtx, "main.py", **{**card, "capability": (8, 6)})
+    assert "was built by TensorRT rtx-1.7.1.sm89, and this is rtx-1.7.1.sm86" in older.stderr
+    assert on_stand_in(on_rtx, "build_engines.py", "--compute", "8.6", **card).returncode == 0
+    done = on_stand_in(on_rtx, "main.py", "--frames", "6", **{**card, "capability": (8, 6)})
+    assert first_line(done) == wanted
+    profiled = on_stand_in(on_rtx, "profile_engines.py", "--runs", "2", **card)
+    assert profiled.returncode == 0, profiled.stderr
+
+
+@pytest.mark.skipif(not is_installed(), reason="pip install 'flowc[rtx]'")
+def test_plans_for_rtx_are_built_by_tensorrt_itself(on_rtx: Path, tmp_path: Path) -> None:
+    """By NVIDIA's builder, for another card than there is here: there is none."""
+    copy = shutil.copytree(on_rtx, tmp_path / "out", ignore=shutil.ignore_patterns("engines"))
+    command = [sys.executable, copy / "build_engines.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
+    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
+    assert done.stdout.count("built in") == 2
+    again = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
+    assert again.stdout.count("is there") == 2
+    for words, said in (("8.7", "no plans for compute capability 8.7"), ("x", "invalid literal")):
+        other = subprocess.run(
+            [*command, "--compute", words], capture_output=True, text=True, timeout=HANGS
+        )
+        assert other.returncode == 1 and said in other.stderr and "Traceback" not in other.stderr
 
 
 def test_networks_in_graphs_give_the_same(copies: Path, tmp_path: Path) -> None:

@@ -55,10 +55,13 @@ def test_quick_tables_of_jedi_are_up_to_date(published: ModuleType) -> None:
 
 
 def test_a_network_of_jedi_on_twins(published: ModuleType) -> None:
-    """Streams, copies and a cut give what the network in one piece gives, and parts its scales."""
+    """Streams, copies and a cut give what the network in one piece gives, and parts its scales; what
+    crosses in fp16 is rounded."""
     on_twins = importlib.import_module("published_systems.jedi_on_twins")
     runs, ((_, _, scales, in_parts, not_joined, *_),) = on_twins.rows_of("Yolov2")
-    assert [row[-2:] for row in runs] == [("equal", "kept")] * 2
+    (*_, in_half, kept), (*_, in_8_bits, also_kept) = runs
+    assert float(in_half.removesuffix(" dB")) > 50 and in_8_bits == "equal"
+    assert kept == also_kept == "kept"
     assert in_parts == f"{scales} of {scales}" and not_joined == "equal"
     page = cells(PAGE.read_text(), "Table 3.5 on twins")
     assert len(page) == 18 and all(row[2] == "same" and row[-1] == "kept" for row in page)

@@ -350,7 +350,7 @@ def test_what_the_parser_alone_refuses_counts_too(
     """With the extra, TensorRT's own words stand in the message."""
     said = (referee.Breach("a", "Relu", referee.RULE, "not on a Sunday"),)
     monkeypatch.setattr(target, "is_installed", lambda: True)
-    monkeypatch.setattr(target, "refused", lambda path: said)
+    monkeypatch.setattr(target, "refused", lambda path, passed: said)
     whole = model([N("Relu", ["x"], ["a"]), N("Relu", ["a"], ["y"])], {"x": (FLOAT, X)})
     (fault,) = faults(written(write, whole, "mapping on board { A.n -> ampere }\n"), "board")
     assert fault.endswith("Relu `a`: TensorRT's parser takes it (not on a Sunday)")
@@ -387,6 +387,31 @@ def test_tensorrt_builds_every_file_that_a_build_writes(platform: str, tmp_path:
     assert files
     for file, answer in zip(files, referee.answers(files, build=True), strict=True):
         assert answer is not None and answer.built, (file.name, answer)
+
+
+def test_tensorrt_for_rtx_lacks_some_operators(write: Write) -> None:
+    """Its own version counts from 1, and its parser is that of TensorRT 11."""
+    nonzero = model([N("NonZero", ["x"], ["y"])], {"x": (FLOAT, (4,))}, {"y": INT64})
+    flow = write("")
+    onnx.save(nonzero, flow.parent / "n.onnx")
+    found = {v: breaches(flow.parent / "n.onnx", tensorrt=v) for v in ((11, 4), (1, 7))}
+    assert found[11, 4] == ()
+    assert [b.rule for b in found[1, 7]] == ["offered by TensorRT for RTX"]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("rtx 1.7", ""),
+        ("1.7", "TensorRT 1.7 has no `execute_async_v3`"),
+        ("rtx 10.3", "`rtx 10.3` is no version"),
+        ("rtx", "`rtx` is no version"),
+    ],
+)
+def test_versions_in_platforms(write: Write, version: str, said: str) -> None:
+    text = f'platform p {{ tensorrt "{version}"  cpu core  gpu g compute 8.9 }}'
+    found = [d.message for d in flowc.check(write(text), platform="p").diagnostics]
+    assert found == ([said] if said else [])
 
 
 @asks_nvidia

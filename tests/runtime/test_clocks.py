@@ -8,6 +8,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +55,18 @@ def limits(
 ) -> tuple[int, int]:
     folder = root / "devices/system/cpu/cpufreq/policy0"
     return int((folder / least).read_text()), int((folder / most).read_text())
+
+
+def given_back(root: Path) -> tuple[int, int]:
+    """The limits, once another process than the one that ended has written them."""
+    deadline = time.monotonic() + HANGS
+    folder = root / "devices/system/cpu/cpufreq/policy0"
+    while time.monotonic() < deadline:
+        texts = [(folder / f"scaling_{name}_freq").read_text() for name in ("min", "max")]
+        if [text.strip() for text in texts] == ["1000000", "2400000"]:
+            break
+        time.sleep(0.01)
+    return limits(root)
 
 
 def test_rates_go_up_before_a_change_and_down_after_it_and_back_at_the_end(board: Path) -> None:
@@ -379,4 +392,4 @@ def test_clocks_are_given_back_however_a_change_ends(board: Path, act: str, stat
     ]
     done = subprocess.run(command, cwd=board, capture_output=True, text=True, timeout=60)
     assert done.returncode == status, done.stderr
-    assert limits(board) == (1_000_000, 2_400_000) and not (board / "socket").exists()
+    assert given_back(board) == (1_000_000, 2_400_000) and not (board / "socket").exists()

@@ -976,6 +976,9 @@ class Emitted:
             "dialect": dialect,
             "stages": [stage],
             "implicit": False,
+            "half": False,
+            "rtx": False,
+            "compute": None,
         }
         monkeypatch.setitem(sys.modules, "tensorrt", self.trt)
         monkeypatch.setitem(sys.modules, "runtime", runtime)

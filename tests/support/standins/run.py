@@ -40,7 +40,8 @@ def adopt(build: Path) -> Any:
         gpu.fail(*failures)
     cuda.adopt(gpu, "runtime", setattr)
     onnx_cuda.install(gpu, setattr)
-    sys.modules["tensorrt"] = tensorrt.module(gpu, version, machine)
+    name = "tensorrt_rtx" if version.startswith("rtx ") else "tensorrt"
+    sys.modules[name] = tensorrt.module(gpu, version, machine)
     return gpu
 
 

@@ -3,7 +3,7 @@ Runtime.
 
 `module(cuda, version)` makes one of a chosen version on a stand-in for the GPU; what a version does
 not have, its module does not have either (compared with the genuine bindings of 8.6.1, 10.3.0 and
-11.4.0). Executions are operations in a stream of the stand-in: they happen late, and are checked
+11.4.0, and with TensorRT for RTX 1.7.1: `rtx 1.7.1`, as 11 without a timing cache). Executions are operations in a stream of the stand-in: they happen late, and are checked
 against whatever else uses their tensors and their arena. What a program does against the rules is
 told to the stand-in as a violation; what TensorRT refuses, it refuses.
 
@@ -99,7 +99,9 @@ def module(
 ) -> types.ModuleType:
     """The module `tensorrt` of that version on that GPU."""
     made = types.ModuleType("tensorrt")
-    generation = int(version.split(".")[0])
+    rtx = version.startswith("rtx ")
+    version = version.removeprefix("rtx ")
+    generation = 11 if rtx else int(version.split(".")[0])
     since10, up_to10 = generation >= 10, generation <= 10
     machine = options or Options()
     log: list[str] = []
@@ -365,8 +367,15 @@ def module(
             progress_monitor: Any = None
         if up_to10:
             int8_calibrator: Any = None
+        if rtx:
+            num_compute_capabilities = 0
+
+            def set_compute_capability(self, capability: Any, index: int) -> bool:
+                self._capability = _capability(capability.name)
+                return index < self.num_compute_capabilities
 
         def __init__(self) -> None:
+            self._capability = cuda.capability
             self._flags: set[Any] = {BuilderFlag.TF32}  # type: ignore[attr-defined]
             self._cache: ITimingCache | None = None
             self._devices: dict[str, Any] = {}
@@ -513,7 +522,7 @@ def module(
                 refused("the progress monitor has ended it")
                 return None
             header = {
-                "version": version, "gpu": cuda.device, "capability": list(cuda.capability), "dla": on_dla,
+                "version": version, "gpu": cuda.device, "capability": list(config._capability), "dla": on_dla,
                 "flags": sorted(f.name for f in config._flags), "arena": machine.arena_bytes, "tensors": tensors,
                 "layers": (layers := engine_layers(network, config)),
                 "pieces": sum(x["Name"].startswith("{ForeignNode[") for x in layers),
@@ -638,7 +647,8 @@ def module(
             if header["version"] != version:
                 refused(f"the plan was made by TensorRT {header['version']}, this is {version}")
                 return None
-            if header["gpu"] != cuda.device or tuple(header["capability"]) != cuda.capability:
+            elsewhere = not rtx and header["gpu"] != cuda.device
+            if elsewhere or tuple(header["capability"]) != cuda.capability:
                 refused(f"the plan was made for {header['gpu']}, this is {cuda.device}")
                 return None
             core = -1
@@ -902,12 +912,21 @@ def module(
         setattr(made, thing.__name__, thing)
     if since10:
         made.IProgressMonitor = IProgressMonitor  # type: ignore[attr-defined]
+    if rtx:
+        made.ComputeCapability = _names(  # type: ignore[attr-defined]
+            "ComputeCapability", "NONE", "CURRENT", "SM75", "SM80", "SM86", "SM89", "SM120", "SM121"
+        )
     made.__version__ = version  # type: ignore[attr-defined]
     made.float32, made.float16 = DataType.FLOAT, DataType.HALF  # type: ignore[attr-defined]
     made.int8, made.int32 = DataType.INT8, DataType.INT32  # type: ignore[attr-defined]
     #: Not in the real one: what it has said, for tests.
     made.said = log  # type: ignore[attr-defined]
     return made
+
+
+def _capability(name: str) -> tuple[int, int]:
+    """`SM89` as numbers."""
+    return int(name[2:-1]), int(name[-1])
 
 
 def _node_name(node: Any) -> str:
