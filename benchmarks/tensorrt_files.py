@@ -53,15 +53,7 @@ TEXTS: dict[str, tuple[str, tuple[str, str]]] = {
 }
 #: Shape of the pictures with which `detector` is quantized, and their number.
 PICTURES, SHAPE = 4, (1, 3, 192, 256)
-PLATFORMS = ("xavier", "orin", "orin_jetpack7", "thor", "desktop")
-#: `desktop` runs networks in ONNX Runtime.
-DESKTOP = """
-platform pc {
-    tensorrt "11.4"
-    cpu core[8]
-    gpu cuda scheduler fifo compute 8.9
-}
-"""
+PLATFORMS = ("xavier", "orin", "orin_jetpack7", "thor", "rtx_pc")
 #: The platform whose TensorRT is nearest to the parser, and seconds for one file.
 NEAREST, PATIENCE = "orin_jetpack7", 600
 #: What the builder of TensorRT for RTX says of operators that it lacks.
@@ -130,14 +122,9 @@ def copied(name: str, folder: Path) -> Path:
 
 def made(name: str, text: Path, platform: str, folder: Path) -> Iterator[Made]:
     """Build a text for a platform, and ask about its networks."""
-    wanted = platform
-    if platform == "desktop":
-        place = folder / "pc.flow"
-        place.write_text(DESKTOP)
-        wanted = str(place)
     directory = folder / f"{name}.{platform}"
     try:
-        flowc.build(text, platform=wanted, output=directory, measure=False)
+        flowc.build(text, platform=platform, output=directory, measure=False)
     except Errors as faults:
         print(f"{name} for {platform}: no build: {faults.diagnostics[0].message}")
         return
@@ -174,8 +161,9 @@ def examples(texts: Sequence[Path]) -> bool:
 
 
 # -- flowc's rules beside the parser ---------------------------------------------------------------
-def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> str:
-    """flowc's reason against a network on such a GPU; "" for none."""
+def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> tuple[str, Network]:
+    """flowc's reason against a network on such a GPU ("" for none), and the network that it gives
+    to TensorRT: old ones are converted."""
     ports = [f"in {name} = {value}" for name, value in case.constants.items()]
     around = []
     arrows = []
@@ -194,7 +182,9 @@ def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> str:
     text.write_text("\n".join(lines) + "\n")
     checked = flowc.check(text, platform=NEAREST)
     faults = [d for d in checked.diagnostics if d.severity == "error"]
-    return f"{faults[0].code}: {faults[0].message}" if faults else ""
+    tasks = (task for app in checked.system.apps for task in app.tasks)
+    used = next((task.network for task in tasks if task.network), None)
+    return f"{faults[0].code}: {faults[0].message}" if faults else "", used or network
 
 
 def suite(packages: Path | None, limit: int | None) -> bool:
@@ -216,8 +206,8 @@ def suite(packages: Path | None, limit: int | None) -> bool:
             if network is None or network.one_piece:
                 counts["left out"] += 1
                 continue
-            mine = on_the_gpu(case, network, folder)
-            answer = referee.ask(fixed(network, folder), build=True, patience=PATIENCE)
+            mine, used = on_the_gpu(case, network, folder)
+            answer = referee.ask(fixed(used, folder), build=True, patience=PATIENCE)
             kind = _kind(mine, answer)
             counts[kind] += 1
             if kind not in ("both yes", "both no"):
