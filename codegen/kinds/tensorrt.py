@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class TensorRTCode(EngineCode):
     """A network that TensorRT runs; as a CUDA `graph`, its kernels are started together.
 
-    The tensors `half` are in fp16 in the engine, and in fp32 in the model. `compute` is that of
+    The tensors `half` are in fp16 in the engine, and in fp32 in the model. Their layout stays
+    linear: headers of TensorRT 10 give CHW16, the DLA's own, to DLAs alone. `compute` is that of
     the GPU, where the platform says it.
     """
 
