@@ -162,8 +162,10 @@ def examples(texts: Sequence[Path]) -> bool:
 
 # -- flowc's rules beside the parser ---------------------------------------------------------------
 def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> tuple[str, Network]:
-    """flowc's reason against a network on such a GPU ("" for none), and the network that it gives
-    to TensorRT: old ones are converted."""
+    """flowc's reason against a network on such a GPU ("" for none).
+
+    Also the network that TensorRT gets: old ones are converted.
+    """
     ports = [f"in {name} = {value}" for name, value in case.constants.items()]
     around = []
     arrows = []
@@ -182,9 +184,13 @@ def on_the_gpu(case: cases.Case, network: Network, folder: Path) -> tuple[str, N
     text.write_text("\n".join(lines) + "\n")
     checked = flowc.check(text, platform=NEAREST)
     faults = [d for d in checked.diagnostics if d.severity == "error"]
-    tasks = (task for app in checked.system.apps for task in app.tasks)
-    used = next((task.network for task in tasks if task.network), None)
-    return f"{faults[0].code}: {faults[0].message}" if faults else "", used or network
+    used = network
+    for app in checked.system.apps:
+        for task in app.tasks:
+            used = task.network or used
+    if not faults:
+        return "", used
+    return f"{faults[0].code}: {faults[0].message}", used
 
 
 def suite(packages: Path | None, limit: int | None) -> bool:

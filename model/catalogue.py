@@ -420,7 +420,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F607": (
         "a stored profile is not used",
-        "It was measured on another machine, code has changed since, or it lacks some tasks. This is a warning.",
+        "It was measured on another machine, code has changed since, or it lacks some tasks."
+        " This is a warning. A file of `profile --from` for another network is an error.",
     ),
     "F610": (
         "a task runs on a GPU only",

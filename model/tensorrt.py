@@ -13,7 +13,7 @@ class TensorRTVersion(tuple[int, ...]):
 
     @property
     def rtx(self) -> bool:
-        """TensorRT for RTX, for PCs: it builds plans without a GPU, and has no DLA."""
+        """TensorRT for RTX: it builds plans without a GPU, and has no DLA."""
         return self[:1] == (1,)
 
     @property
