@@ -210,13 +210,13 @@ def _list_cuts(file: Path, as_json: bool) -> int:
 
 
 def _bands(file: Path, options: AnalysisOptions, as_json: bool) -> int:
-    from ..driver.build.engine_memory import memory_of_file
+    from ..driver.build.engine_memory import memory_of_file, sizes_of
     from ..driver.show.networks import GeneticSearch, network_bands, network_by_thesis
 
     genetic = GeneticSearch(options.seconds, options.looks, options.population)
     thesis = network_by_thesis(file, genetic if options.by_parts else None)
     bands = network_bands(file)
-    engine = memory_of_file(file)
+    engine = memory_of_file(file, sizes_of(file))
     if as_json:
         whole = asdict(bands.whole) | {"proved": bands.whole.proved}
         document = asdict(bands) | {"whole": whole, "minakova": asdict(thesis)}

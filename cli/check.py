@@ -104,7 +104,8 @@ def _engine_memory(checked: Checked) -> tuple[EngineMemory, ...]:
         return ()
     from ..driver.build.engine_memory import engine_memory
 
-    return engine_memory(checked.system, checked.staged.platform)
+    systems = [part.system for part in (checked, *checked.others)]
+    return engine_memory(systems, checked.staged.platform)
 
 
 def _print_verdicts(checked: Checked) -> None:

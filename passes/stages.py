@@ -158,10 +158,11 @@ def _halved(
 ) -> frozenset[str]:
     """The tensors of 32 bits between stages that compute in fp16.
 
-    A strongly typed TensorRT gets a model in 16 bits (`passes.precision`).
+    A strongly typed TensorRT gets a model in 16 bits (`passes.precision`);
+    native programs have no TensorRT.
     """
     version = TensorRTVersion(platform.tensorrt)
-    if not version or version.strongly_typed:
+    if not version or version.strongly_typed or platform.native:
         return frozenset()
     if (pin.stages[0].precision or network.precision) != "fp16":
         return frozenset()

@@ -39,12 +39,8 @@ def led_back(
     `nodes` has the layers of a node of the model, by its name (names of nodes need not be unique).
     Time without a layer is added to the layers before it, at the start to the first ones.
     """
-    number_of = {x.name: k for k, x in enumerate(layers)}
-    known: dict[str, list[int]] = {}
-    for node, made in nodes.items():
-        known[node] = [number_of[x] for x in made if x in number_of]
-    groups = _groups(reported, known)
-    times = dict.fromkeys(number_of, 0.0)
+    groups = _groups(reported, _numbers(layers, nodes))
+    times = dict.fromkeys((x.name for x in layers), 0.0)
     group = next(filter(None, groups), [0])
     for layer, own in zip(reported, groups, strict=True):
         group = own or group
@@ -61,6 +57,29 @@ def share_of_nodes(reported: Sequence[EngineLayer], nodes: Mapping[str, Sequence
     own = sum(x.ns for x in reported if _found(x, nodes, pattern))
     whole = sum(x.ns for x in reported)
     return own / (whole or 1.0)
+
+
+def share_of_network(
+    reported: Sequence[EngineLayer],
+    layers: Sequence[ChainedLayer],
+    nodes: Mapping[str, Sequence[str]],
+) -> float:
+    """The share of the network's multiplications in reported layers."""
+    groups = _groups(reported, _numbers(layers, nodes))
+    seen = set[int]().union(*groups)
+    whole = sum(x.macs for x in layers)
+    return sum(layers[k].macs for k in seen) / whole if whole else 1.0
+
+
+def _numbers(
+    layers: Sequence[ChainedLayer], nodes: Mapping[str, Sequence[str]]
+) -> dict[str, list[int]]:
+    """The layers of each node, by number."""
+    number_of = {x.name: k for k, x in enumerate(layers)}
+    found: dict[str, list[int]] = {}
+    for node, made in nodes.items():
+        found[node] = [number_of[x] for x in made if x in number_of]
+    return found
 
 
 def _groups(reported: Sequence[EngineLayer], known: Mapping[str, Sequence[int]]) -> list[list[int]]:

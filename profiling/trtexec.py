@@ -8,7 +8,7 @@ What they mean for a network is left to `engine_layers`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -56,7 +56,7 @@ class _Document:
 
 
 def layer_profile(content: bytes) -> LayerProfile:
-    """The profile in a file. Raises ValueError with the reason."""
+    """What is in a file. Raises ValueError."""
     if content.lstrip()[:1] == b"[" and not _STAMP.match(content[:40].decode("latin-1")):
         return _limited(_exported(parse(content.translate(_PRINTABLE))))
     return _limited(_printed(content.decode("utf-8", errors="replace").splitlines()))
@@ -64,7 +64,7 @@ def layer_profile(content: bytes) -> LayerProfile:
 
 def _limited(found: LayerProfile) -> LayerProfile:
     if len(found.layers) > MOST_LAYERS:
-        raise ValueError(f"it has {len(found.layers)} layers; at most {MOST_LAYERS} are read")
+        raise ValueError(f"it has more than {MOST_LAYERS} layers")
     if any(len(layer.name) > LONGEST_NAME for layer in found.layers):
         raise ValueError(f"a name is longer than {LONGEST_NAME} characters")
     if not any(layer.ns for layer in found.layers):
@@ -74,7 +74,7 @@ def _limited(found: LayerProfile) -> LayerProfile:
 
 def _exported(document: Any) -> LayerProfile:
     if not isinstance(document, list) or not document:
-        raise ValueError("it is no list of layers, as `trtexec --exportProfile` writes")
+        raise ValueError("it is no list of layers of trtexec")
     count = read(_Count, document[0]).count
     known = ("name", "averageMs")
     entries = [
@@ -95,28 +95,28 @@ def _printed(lines: Sequence[str]) -> LayerProfile:
             "it has neither the list of `trtexec --exportProfile` nor the table of `--dumpProfile`"
         )
     start, title = titles[-1]
-    rows = iter(plain[start + 1 :])
-    head = next((line for line in rows if line), "")
+    rows = [line for line in plain[start + 1 :] if line]
+    head = rows[0] if rows else ""
     numbers = len(re.findall(r"\(ms\)|%", head))
     if "Layer" not in head or numbers not in (3, 4):
         raise ValueError(f"line {start + 2} is not the head of a table of layers")
-    layers = tuple(_rows(rows, head.startswith("Layer"), numbers))
+    layers = tuple(_rows(rows[1:], head.startswith("Layer"), numbers))
     return LayerProfile(int(title[1]), layers)
 
 
-def _rows(lines: Iterator[str], names_first: bool, numbers: int) -> Iterator[EngineLayer]:
+def _rows(lines: Iterable[str], names_first: bool, numbers: int) -> Iterator[EngineLayer]:
     """The layers below a head, with so many numbers, the second of which is the average.
 
     TensorRT 8 prints names first.
     """
     for line in lines:
         words = line.split()
-        if len(words) <= numbers:
-            return
         given, name = words[:numbers], words[numbers:]
         if names_first:
             name, given = words[:-numbers], words[-numbers:]
-        if not all(_NUMBER.fullmatch(word) for word in given):
+        if not name or not all(_NUMBER.fullmatch(word) for word in given):
+            raise ValueError(f"this is no row of a table of layers: {line[:80]}")
+        if name == ["Total"]:
             return
-        if name != ["Total"]:
-            yield EngineLayer(" ".join(name), 1e6 * float(given[1]))
+        yield EngineLayer(" ".join(name), 1e6 * float(given[1]))
+    raise ValueError("its table of layers has no row `Total`")

@@ -48,8 +48,10 @@ class CudaGraphs:
             return False
         try:
             work()
-        except CudaError:
+        except BaseException as error:
             stream.drop_capture()
-            raise
+            if not isinstance(error, CudaError):
+                raise
+            raise CudaError("%s, in a graph: leave `graph` out of its pin" % error) from error
         self._graphs[key] = stream.end_capture()
         return True

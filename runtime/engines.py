@@ -9,7 +9,7 @@ import os
 import threading
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from .code import Network
 from .cuda import CudaError, DeviceStream
@@ -159,8 +159,10 @@ class TensorRT(OnDevice):
         # one for each worker, which never runs two at once: they share its arena
         own = self._own.__dict__
         own["context"] = self._engines[lane().processor].context(lane().arena(self.cuda))
-        own["graphs"] = CudaGraphs(rehearse=True)
+        own["graphs"] = None
         _run_once(self)
+        if self.graph and not self.strict:
+            own["graphs"] = CudaGraphs(rehearse=True)
 
     def run(
         self, stream: DeviceStream, inputs: Sequence[int], outputs: Sequence[int], firing: int
@@ -169,10 +171,11 @@ class TensorRT(OnDevice):
         if "context" not in own:
             self.prepare()
         addresses = [*inputs, *outputs]
-        if not self.graph or self.strict:
-            return self._start_engine(stream, addresses)
-        graphs: CudaGraphs = own["graphs"]
-        graphs.run(stream, addresses, lambda: self._start_engine(stream, addresses))
+        graphs: Optional[CudaGraphs] = own["graphs"]
+        if graphs is None:
+            self._start_engine(stream, addresses)
+        else:
+            graphs.run(stream, addresses, lambda: self._start_engine(stream, addresses))
 
     def _start_engine(self, stream: DeviceStream, addresses: Sequence[int]) -> None:
         context = self._own.__dict__["context"]

@@ -141,13 +141,13 @@ def _runs_in_part(task: Task, valid: Valid) -> bool:
         return False
     barred = barred_from(task, platform)
     try:
-        layers = _chain(task.network).layers
+        layers = chain_of_network(task.network).layers
         return not all(barred("dla", x.name) or x.operator in PAIR for x in layers)
     except NetworkError:
         return False
 
 
-def _chain(network: Network) -> LayerChain:
+def chain_of_network(network: Network) -> LayerChain:
     return read_chain(Path(network.path), network.shapes)
 
 
@@ -285,7 +285,7 @@ def _plans_of(
 def layers_of(network: Network, seen: Sequence[EngineLayer]) -> Layers:
     """Times of a network's layers from those of an engine; empty if it cannot be cut."""
     try:
-        layers = _chain(network).layers
+        layers = chain_of_network(network).layers
     except NetworkError:
         return ()
     times = led_back(seen, layers, nodes_of(network))

@@ -1,28 +1,32 @@
 """Times of networks on a GPU or DLA from files of other tools, as estimates in a profile.
 
-In: a valid system, and the files. Out: an entry of its profile for each. What trtexec calls a layer
-is led back to layers of the model, so that searches can cut by these times.
+In: a valid system, and the files. Out: entries of its profile. What trtexec calls a layer is led
+back to layers of the model, so that searches can cut by these times. A file is for all tasks with
+the same network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...model.application import Network, Task
+from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors, did_you_mean, listed
 from ...model.files import read_bytes
+from ...model.platform import Platform
 from ...model.profile import ProfileEntry
-from ...profiling.engine_layers import share_of_nodes
+from ...networks.onnx.interface import NetworkError
+from ...profiling.engine_layers import share_of_network, share_of_nodes
 from ...profiling.identity import implementation_name, task_hashes
 from ...profiling.trtexec import LayerProfile, layer_profile
 from ...targets.fitness import unfit_for
 from ..text.check import Valid
-from .devices import layers_of, nodes_of
+from .devices import chain_of_network, layers_of, nodes_of
 from .measure import may_be_cut
 
-#: Below this share of the time in known layers, a file is likely to be of another network.
+#: Below this share of the time in known layers, or of the work in reported ones, a file is likely
+#: to be of another network, or of a part.
 FEW = 0.5
 
 
@@ -36,44 +40,67 @@ class TimesFile:
     task: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A task with a network, and its identity."""
+
+    task: Task
+    digest: str
+
+
 def entries_of(
     valid: Valid, files: Iterable[TimesFile]
 ) -> tuple[tuple[ProfileEntry, ...], tuple[Diagnostic, ...]]:
-    """An entry for each file, and warnings. Raises Errors with all faults."""
+    """Entries for each file, and warnings. Raises Errors with all faults."""
     faults: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
-    entries: dict[tuple[str, str], ProfileEntry] = {}
+    entries: list[ProfileEntry] = []
+    networks: dict[str, _Known] = {}
+    for part in (valid, *valid.others):
+        digests = task_hashes(part.system)
+        for name, task in part.tasks.items():
+            if task.network is not None:
+                networks[name] = _Known(task, digests[name])
     for given in files:
         try:
-            entry, own = _entry(valid, given)
+            own, doubts = _entries(valid.platform, networks, given)
         except Errors as errors:
             faults += errors.diagnostics
             continue
-        warnings += own
-        entries[entry.processor, entry.subject] = entry
+        entries += own
+        warnings += doubts
     if faults:
         raise Errors(faults)
-    return tuple(entries.values()), tuple(warnings)
+    return tuple(entries), tuple(warnings)
 
 
-def _entry(valid: Valid, given: TimesFile) -> tuple[ProfileEntry, tuple[Diagnostic, ...]]:
-    task, network = _network(valid, given)
-    reason = unfit_for(task, given.kind, valid.platform, fallback=True)
-    if all(pool.kind != given.kind for pool in valid.platform.pools):
-        message = f"platform `{valid.platform.name}` has no {given.kind}"
+def _entries(
+    platform: Platform, networks: dict[str, _Known], given: TimesFile
+) -> tuple[list[ProfileEntry], tuple[Diagnostic, ...]]:
+    alike = _alike(networks, given)
+    task = alike[0].task
+    if all(pool.kind != given.kind for pool in platform.pools):
+        message = f"platform `{platform.name}` has no {given.kind}"
         raise Errors([Diagnostic("F607", message, task.span, help="choose one by `--platform`")])
+    reason = unfit_for(task, given.kind, platform, fallback=True)
     if reason is not None:
         code, message, help_text = reason
         raise Errors([Diagnostic(code, message, task.span, help=help_text)])
     found = _read(given.file)
-    warnings = _checked(task, network, given.file, found)
-    layers = layers_of(network, found.layers) if may_be_cut(task) else ()
+    warnings = _doubts(task, given.file, found)
+    return [_entry(known, given, found) for known in alike], warnings
+
+
+def _entry(known: _Known, given: TimesFile, found: LayerProfile) -> ProfileEntry:
+    task, network = known.task, known.task.network
+    assert network is not None
     mean = round(sum(layer.ns for layer in found.layers) / network.batch)
-    entry = ProfileEntry(
+    name = implementation_name(task, given.kind)
+    return ProfileEntry(
         given.kind,
         task.name,
-        f"{implementation_name(task, given.kind)}, {given.file.name}",
-        task_hashes(valid.system)[task.name],
+        f"{name} on a {given.kind}, {given.file.name}",
+        known.digest,
         "",
         found.iterations,
         mean,
@@ -83,28 +110,25 @@ def _entry(valid: Valid, given: TimesFile) -> tuple[ProfileEntry, tuple[Diagnost
         network.batch,
         network.precision,
         estimated=True,
-        layers=layers,
+        layers=layers_of(network, found.layers) if may_be_cut(task) else (),
     )
-    return entry, warnings
 
 
-def _network(valid: Valid, given: TimesFile) -> tuple[Task, Network]:
-    """The task that a file is about, and its network."""
-    networks = {t.name: t for t in valid.tasks.values() if t.network is not None}
+def _alike(networks: dict[str, _Known], given: TimesFile) -> Sequence[_Known]:
+    """The tasks that a file is about: all that have the same network."""
     if not networks:
         raise Errors([_wrong("the text has no networks", "leave `--from` out")])
     names = listed(list(networks), 4)
-    if not given.task and len(networks) > 1:
+    if not given.task and len({known.digest for known in networks.values()}) > 1:
         help_text = f"write `--from {next(iter(networks))}:{given.kind}={given.file}`"
-        if any(t.network and t.network.cut_from for t in networks.values()):
+        if any(k.task.network and k.task.network.cut_from for k in networks.values()):
             help_text += "; or leave the pin out that cuts, to search for cuts by these times"
         raise Errors([_wrong(f"the text has several networks: {names}", help_text)])
-    task = networks.get(given.task or next(iter(networks)))
-    if task is None:
+    asked = networks.get(given.task or next(iter(networks)))
+    if asked is None:
         message = f"the text has no network `{given.task}`"
         raise Errors([_wrong(message, did_you_mean(given.task, networks) or f"it has {names}")])
-    assert task.network is not None
-    return task, task.network
+    return [known for known in networks.values() if known.digest == asked.digest]
 
 
 def _wrong(message: str, help_text: str) -> Diagnostic:
@@ -121,16 +145,30 @@ def _read(file: Path) -> LayerProfile:
         raise Errors([_wrong(f"cannot read `{file}`: {error}", help_text)]) from error
 
 
-def _checked(
-    task: Task, network: Network, file: Path, found: LayerProfile
-) -> tuple[Diagnostic, ...]:
-    """A warning if a file has few layers of the network; an error if none."""
-    share = share_of_nodes(found.layers, nodes_of(network))
+def _doubts(task: Task, file: Path, found: LayerProfile) -> tuple[Diagnostic, ...]:
+    """Warnings if a file has few layers of the network; an error if none."""
+    network = task.network
+    assert network is not None
+    nodes = nodes_of(network)
+    share = share_of_nodes(found.layers, nodes)
     help_text = f"measure `{network.file}`: names of nodes tell what a layer was made of"
     if not share:
         message = f"none of the {len(found.layers)} layers in `{file}` is of `{network.file}`"
         raise Errors([Diagnostic("F607", message, task.span, help=help_text)])
-    if share >= FEW:
-        return ()
-    message = f"only {share:.0%} of the time in `{file}` is in known layers of `{network.file}`"
-    return (Diagnostic("F607", message, task.span, help=help_text, severity="warning"),)
+    messages = []
+    if share < FEW:
+        messages.append(
+            f"only {share:.0%} of the time in `{file}` is in known layers of `{network.file}`"
+        )
+    try:
+        done = share_of_network(found.layers, chain_of_network(network).layers, nodes)
+    except NetworkError:
+        done = 1.0
+    if done < FEW:
+        messages.append(
+            f"layers with only {done:.0%} of the work of `{network.file}` are in `{file}`"
+        )
+    return tuple(
+        Diagnostic("F607", message, task.span, help=help_text, severity="warning")
+        for message in messages
+    )

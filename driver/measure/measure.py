@@ -100,7 +100,7 @@ def profile(
 
     With `native` the program in C++ measures itself; its times are stored apart.
     On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
-    Times of other tools come from `files`: then only what is not known yet is measured.
+    Times of other tools come from `files`: then a stored profile is enough beside them.
     `on_measure` is called before tasks run, `report` if there is none.
     """
     from .band_costs import with_band_costs
@@ -118,8 +118,8 @@ def profile(
     measured, warnings = measured.with_entries(given), (*of_files, *warnings)
     unsaved = store.save_profile(valid, measured)
     devices = has_accelerators(host, valid.platform)
-    if devices and not files:
-        measured = measure_devices(valid, measured, seconds, report)
+    if devices:
+        measured = measure_devices(valid, measured, seconds, report).with_entries(given)
         unsaved = store.save_profile(valid, measured)
     stored, _ = store.read_profile(valid)  # with the layers that are known
     if valid.at_hand or devices:

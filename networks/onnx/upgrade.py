@@ -1,9 +1,9 @@
 """A model in a later operator set, by onnx's version converter, if it computes the same. Runs in a
 process of its own.
 
-In: a folder with `request.json`, an `UpgradeRequest`. Out: `model.onnx` beside it, if the model can
-be converted and both compute the same: the old one in onnx's reference where ONNX Runtime does not
-have its operators. The converter is C++ and trusts models.
+In: a folder with `request.json`, an `UpgradeRequest`. Out: `model.onnx` beside it, empty if the
+model cannot be converted, or both do not compute the same: the old one in onnx's reference where
+ONNX Runtime does not have its operators. The converter is C++ and trusts models.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,29 @@ class UpgradeRequest:
     opset: int
 
 
+def is_old(path: Path, opset: int, later: int) -> bool:
+    """Does a model have operators that are others in a later operator set?"""
+    import onnx
+    from onnx import defs
+
+    for node in onnx.load(path, load_external_data=False).graph.node:
+        if node.domain not in ("", "ai.onnx") or not defs.has(node.op_type, opset, ""):
+            continue
+        before = defs.get_schema(node.op_type, opset, "")
+        if not defs.has(node.op_type, later, ""):
+            return True
+        if defs.get_schema(node.op_type, later, "").since_version != before.since_version:
+            return True
+    return False
+
+
 def upgraded(path: Path, shapes: Mapping[str, tuple[int, ...]], opset: int) -> bytes | None:
-    """The model in that operator set; None if it cannot be converted, or computes something
-    else."""
+    """The model in that operator set; nothing if it cannot be converted, or computes something
+    else; None if that took too long, or the converter ended its process."""
     request = UpgradeRequest(str(path.resolve()), dict(shapes), opset)
     with scratch() as folder:
         (folder / "request.json").write_text(json.dumps(asdict(request)))
-        try:
+        with suppress(subprocess.TimeoutExpired):
             subprocess.run(
                 [sys.executable, "-P", "-c", _CHILD, str(folder)],
                 stdin=subprocess.DEVNULL,
@@ -49,10 +66,10 @@ def upgraded(path: Path, shapes: Mapping[str, tuple[int, ...]], opset: int) -> b
                 timeout=2 * SECONDS,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
+        try:
+            return read_bytes(folder / "model.onnx", LARGEST)
+        except OSError:
             return None
-        made = folder / "model.onnx"
-        return read_bytes(made, LARGEST) if made.is_file() else None
 
 
 def main() -> None:
@@ -63,10 +80,18 @@ def main() -> None:
     limit()
     place = Path(sys.argv[1])
     request = read(UpgradeRequest, parse((place / "request.json").read_bytes()))
-    model = onnx.load(request.path)
-    made = onnx.version_converter.convert_version(model, request.opset)
-    if _agree(model, made, request.shapes):
-        (place / "model.onnx").write_bytes(made.SerializeToString(deterministic=True))
+    content = b""
+    try:
+        model = onnx.load(request.path)
+        made = onnx.version_converter.convert_version(model, request.opset)
+        if _agree(model, made, request.shapes):
+            content = made.SerializeToString(deterministic=True)
+    except MemoryError:
+        return
+    except Exception:
+        content = b""
+    (place / "model.new").write_bytes(content)
+    (place / "model.new").rename(place / "model.onnx")
 
 
 def _agree(model: Any, made: Any, shapes: Mapping[str, tuple[int, ...]]) -> bool:

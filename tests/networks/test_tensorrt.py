@@ -436,15 +436,17 @@ def test_the_builders_memory_stands_beside_the_plan(
     )
     onnx.save(net, text.parent / "n.onnx")
     valid = flowc.check(text, platform="roomy").require()
-    (memory,) = engine_memory(valid.system, valid.platform)
+    (memory,) = engine_memory([valid.system, valid.system], valid.platform)
     assert memory.network == "Net" and memory.planned_weights == 16 * 4 * 9 * 4
     assert 0 <= memory.weights - memory.planned_weights < 1024
     assert memory.planned_between == 0 <= memory.between
     bare = flowc.check(text, platform="bare").require()
-    assert engine_memory(bare.system, bare.platform) == ()
+    assert engine_memory([bare.system], bare.platform) == ()
     shown = CliRunner().invoke(app, ["check", str(text), "--platform", "roomy"])
     assert "Net in TensorRT for RTX: 0.00 MB of weights" in shown.stdout
     done = CliRunner().invoke(app, ["check", str(text), "--platform", "roomy", "--json"])
     assert json.loads(done.stdout)["tensorrt"][0]["weights"] == memory.weights
+    net.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(net, text.parent / "n.onnx")
     alone = CliRunner().invoke(app, ["analyze", str(text.parent / "n.onnx"), "--memory", "--json"])
     assert json.loads(alone.stdout)["tensorrt"]["between"] == memory.between

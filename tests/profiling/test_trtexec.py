@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import flowc
+import onnx
 import pytest
 from flowc.cli import app
 from flowc.driver.measure.foreign_times import TimesFile, entries_of
@@ -64,7 +65,9 @@ def test_what_trtexec_exports_and_prints(content: bytes) -> None:
         (b'[{"count": 3}, {"name": "a", "averageMs": -1}]', "averageMs"),
         (b'[{"count": 3}, {"name": "a", "averageMs": NaN}]', "NaN"),
         (b"=== Profile (3 iterations ) ===\n", "not the head of a table"),
-        (b"=== Profile (3 iterations ) ===\n Layer Time (ms) Avg. Time (ms) Time %\n", "all of"),
+        (b"=== Profile (3 iterations ) ===\n Layer Time (ms) Avg. Time (ms) Time %\n", "no row"),
+        (EIGHT.partition(b" Total")[0], "no row"),
+        (TEN.replace(b"50.00 ", b"50.00x"), "this is no row of a table of layers: 50.00x"),
     ],
 )
 def test_other_files_are_refused(content: bytes, said: str) -> None:
@@ -102,7 +105,8 @@ def test_a_profile_has_the_times_of_the_file(detector: Path) -> None:
     command = ["profile", str(detector), "--platform", "orin", "--seconds", "0.1"]
     file = detector.with_name("gpu.json")
     done = CliRunner().invoke(app, [*command, "--from", str(file), "--from", f"dla={file}"])
-    assert done.exit_code == 0 and "onnx yolo.onnx, gpu.json" in done.stdout, done.output
+    assert done.exit_code == 0 and "onnx yolo.onnx on a gpu, gpu.json" in done.stdout, done.output
+    assert "layers with only" in done.stderr
     profile = Profile.from_json(detector.with_name("detector.orin.profile.json").read_text())
     times = {e.processor: e for e in profile.entries if e.subject == "Detect.find"}
     assert times.keys() == {"cpu", "gpu", "dla"}
@@ -139,6 +143,24 @@ def test_a_file_with_few_known_layers_is_doubted(detector: Path) -> None:
     entries = json.loads(file.read_text())
     file.write_text(json.dumps([*entries, {"name": "unknown", "averageMs": 7}]))
     _, warnings = entries_of(valid, [TimesFile(file)])
-    assert [w.message for w in warnings] == [
-        f"only 30% of the time in `{file}` is in known layers of `yolo.onnx`"
-    ]
+    few, part = (w.message for w in warnings)
+    assert few == f"only 30% of the time in `{file}` is in known layers of `yolo.onnx`"
+    assert part.startswith("layers with only ") and part.endswith(f" are in `{file}`")
+
+
+def test_a_file_is_for_all_tasks_with_its_network(examples: Path, tmp_path: Path) -> None:
+    """Also those of other variants, which have other networks."""
+    folder = tmp_path / "drone"
+    shutil.copytree(examples / "drone", folder)
+    text = folder / "drone.flow"
+    valid = flowc.check(text, platform="orin").require()
+    names = [n.output[0] for n in onnx.load(folder / "tiny.onnx").graph.node]
+    entries = [{"name": f"node_of_{name}", "averageMs": 1} for name in names]
+    nodes = [n.name for n in onnx.load(folder / "tiny.onnx").graph.node if n.name]
+    entries += [{"name": name, "averageMs": 1} for name in nodes]
+    file = folder / "gpu.json"
+    file.write_text(json.dumps([{"count": 3}, *entries]))
+    with pytest.raises(Errors, match="several networks"):
+        entries_of(valid, [TimesFile(file)])
+    found, warnings = entries_of(valid, [TimesFile(file, "gpu", "See.traffic.tiny")])
+    assert [e.subject for e in found] == ["See.traffic.tiny"] and not warnings
