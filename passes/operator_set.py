@@ -60,8 +60,9 @@ def _is_old(network: Network) -> bool:
     if not whole or not 0 < network.opset < LEAST:
         return False
     from ..networks.onnx.upgrade import is_old
+    from ..networks.tensorrt.checks import BROADCASTS
 
-    return is_old(Path(network.path), network.opset, LEAST)
+    return is_old(Path(network.path), network.opset, LEAST, BROADCASTS)
 
 
 def _converted(network: Network, root: Path) -> Network | str:

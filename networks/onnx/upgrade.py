@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,8 +36,9 @@ class UpgradeRequest:
     opset: int
 
 
-def is_old(path: Path, opset: int, later: int) -> bool:
-    """Does a model have operators that are others in a later operator set?"""
+def is_old(path: Path, opset: int, later: int, refused: Collection[str]) -> bool:
+    """Does a model have operators that are others in a later operator set, or that engines refuse
+    in an earlier one?"""
     import onnx
     from onnx import defs
 
@@ -45,7 +46,7 @@ def is_old(path: Path, opset: int, later: int) -> bool:
         if node.domain not in ("", "ai.onnx") or not defs.has(node.op_type, opset, ""):
             continue
         before = defs.get_schema(node.op_type, opset, "")
-        if not defs.has(node.op_type, later, ""):
+        if node.op_type in refused or not defs.has(node.op_type, later, ""):
             return True
         if defs.get_schema(node.op_type, later, "").since_version != before.since_version:
             return True

@@ -70,6 +70,15 @@ def test_tensorrt_gets_the_converted_file(write: Write, tmp_path: Path) -> None:
     assert onnx.load(file).opset_import[0].version == 7
 
 
+def test_a_largest_value_is_converted_for_tensorrt(write: Write) -> None:
+    """It is the same in operator set 7; TensorRT refuses it in earlier ones."""
+    text = write(TEXT.format(pin="mapping on board { A.n -> ampere }"), t_py=CODE)
+    largest = helper.make_node("Max", ["x", "b"], ["y"], "largest")
+    save(text.parent / "n.onnx", [largest], b=np.ones((2, 3, 4)))
+    checked = flowc.check(text, platform="board")
+    assert checked.ok and network_of(checked).opset == 7
+
+
 def test_what_cannot_be_converted_stays(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """onnx's converter leaves the slopes of a PReLU as they are, which then broadcast otherwise."""
     text = write(TEXT.format(pin="mapping on board { A.n -> ampere }"), t_py=CODE)
