@@ -233,6 +233,7 @@ def test_a_program_measures_what_takes_each_token(text: Text, tmp_path: Path) ->
     # a reaction begins where the token before came, 40 ms earlier
     longer = reaction["latency_ms"]["mean"] - age["latency_ms"]["mean"]
     assert longer > 20 and reaction["latency_ms"]["p50"] >= 40
+    assert age["latency_ms"]["p50"] < reaction["latency_ms"]["p50"]
 
 
 def test_each_state_measures_its_ages(text: Text, tmp_path: Path) -> None:
