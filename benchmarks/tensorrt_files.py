@@ -31,7 +31,7 @@ from typing import Any
 
 import flowc
 import numpy as np
-import onnx
+from flowc.driver.build.engine_memory import sized
 from flowc.model.application import Network
 from flowc.model.diagnostic import Errors
 from flowc.networks.tensorrt import referee
@@ -213,7 +213,8 @@ def suite(packages: Path | None, limit: int | None) -> bool:
                 counts["left out"] += 1
                 continue
             mine, used = on_the_gpu(case, network, folder)
-            answer = referee.ask(fixed(used, folder), build=True, patience=PATIENCE)
+            file = sized(Path(used.path), used.shapes, folder / "sized.onnx")
+            answer = referee.ask(file, build=True, patience=PATIENCE)
             kind = _kind(mine, answer)
             counts[kind] += 1
             if kind not in ("both yes", "both no"):
@@ -222,19 +223,6 @@ def suite(packages: Path | None, limit: int | None) -> bool:
     print("\n".join(sorted(shown)))
     print(", ".join(f"{kind}: {n}" for kind, n in sorted(counts.items())))
     return not counts["surprise"]
-
-
-def fixed(network: Network, folder: Path) -> Path:
-    """The file with the sizes that build_engines.py sets."""
-    model = onnx.load(network.path)
-    sizes = {tensor.name: tensor.type.shape for tensor in network.inputs}
-    for value in model.graph.input:
-        dims = value.type.tensor_type.shape.dim
-        for dim, size in zip(dims, sizes.get(value.name, ()), strict=False):
-            dim.dim_value = size
-    place = folder / "fixed.onnx"
-    onnx.save(model, place)
-    return place
 
 
 def _kind(mine: str, answer: referee.Answer | None) -> str:

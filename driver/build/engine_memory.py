@@ -43,9 +43,11 @@ def sizes_of(path: Path) -> dict[str, tuple[int, ...]]:
 
 def memory_of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> EngineMemory | None:
     """That of a file with inputs of these sizes; None if the builder says nothing."""
+    if not is_installed():
+        return None
     with scratch() as folder:
-        sized = _sized(path, shapes, folder / "0.onnx")
-        answer = ask(sized, build=True, patience=PATIENCE) if is_installed() else None
+        file = sized(path, shapes, folder / "0.onnx")
+        answer = ask(file, build=True, patience=PATIENCE)
     if answer is None or answer.weights is None or answer.activations is None:
         return None
     return EngineMemory(path.name, answer.weights, answer.activations, None, None)
@@ -66,7 +68,7 @@ def engine_memory(systems: Iterable[System], platform: Platform) -> tuple[Engine
                     networks.setdefault((whole.content_hash, whole.inputs), whole)
     with scratch() as folder:
         files = [
-            _sized(Path(network.path), network.shapes, folder / f"{number}.onnx")
+            sized(Path(network.path), network.shapes, folder / f"{number}.onnx")
             for number, network in enumerate(networks.values())
         ]
         said = answers(files, build=True, patience=PATIENCE) if files else []
@@ -81,7 +83,7 @@ def engine_memory(systems: Iterable[System], platform: Platform) -> tuple[Engine
     return tuple(found)
 
 
-def _sized(path: Path, shapes: Mapping[str, tuple[int, ...]], place: Path) -> Path:
+def sized(path: Path, shapes: Mapping[str, tuple[int, ...]], place: Path) -> Path:
     """The file with the sizes of its inputs; the file itself if it has them."""
     import onnx
 
