@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..driver.solve.state_map import States
     from ..model.conditions import Condition
     from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound
+    from ..model.priorities import PriorityOrder
     from ..model.scenario import State
     from ..search.deadline.outcome import FewestCores
     from ..search.deadline.verdict import MappingVerdict
@@ -36,6 +37,8 @@ def joint_table(joint: Joint) -> str:
     if any(group.paths for group in groups):
         rows = [_head("path", "latency ms", ran), *_path_rows(groups, ran)]
         tables.append(columns(rows, left=2))
+    if joint.mapping.priorities is not None:
+        tables.append(_priorities(joint.mapping.priorities))
     above = [*_seen_above(groups)]
     if above:
         waited = ", or it waited for the interpreter" if joint.holding else ""
@@ -92,6 +95,22 @@ def _processors(mapping: Mapping) -> str:
     for processor, share in mapping.utilization:
         rows.append([processor, _some(tasks[processor]), f"{share:.2%}"])
     return fitted(rows, 2, 1)
+
+
+def _priorities(order: PriorityOrder) -> str:
+    """The order of the apps, and where it comes from."""
+    by = {
+        "text": "as the text has them",
+        "deadline": "by deadline",
+        "slack": "by deadline less work",
+        "search": "found by search",
+    }
+    said = f"priorities {order}: {by[order.by]}"
+    if order.why:
+        said += f"; by deadline, {order.why}"
+    if any(len(level) > 1 for level in order.levels):
+        said += "\napps that share a priority may delay each other"
+    return said
 
 
 def _head(subject: str, bound: str, ran: bool) -> list[str]:
@@ -339,6 +358,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
         "max_utilization": max((share for _, share in mapping.utilization), default=None),
         "utilization": dict(mapping.utilization),
         "groups": {group.app: _group_as_data(group) for group in mapping.groups},
+        **_order_as_data(mapping),
         **_background_as_data(joint),
         "tasks": dict(_places(mapping)),
         "networks": {network.task: _network_as_data(network) for network in mapping.networks},
@@ -357,6 +377,11 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "optimal_over": asdict(outcome.scope),
         },
     }
+
+
+def _order_as_data(mapping: Mapping) -> dict[str, Any]:
+    """The order of apps; nothing where priorities decide nothing."""
+    return {} if mapping.priorities is None else {"priorities": asdict(mapping.priorities)}
 
 
 def _background_as_data(joint: Joint) -> dict[str, Any]:

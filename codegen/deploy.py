@@ -27,6 +27,7 @@ from ..model.deployment import (
 from ..model.diagnostic import Diagnostic, Note
 from ..model.mapping import Mapping, Placement
 from ..model.platform import Platform
+from ..model.priorities import priorities
 from ..model.system import System
 from ..model.times import FiringTime, Times, times_of
 from ..targets.inference import engine_for
@@ -187,13 +188,14 @@ def deploy(
         alone=len(threads.workers) == 1,
     )
     everything = build.tasks()
+    urgency = priorities(system.apps)
     apps = tuple(
         DeployedApp(
             app.name,
             app.doc,
             _exact(app.period_ns),
             _exact(app.due_ns),
-            app.priority,
+            urgency[app.name],
             tuple(everything.tasks[t.name] for t in app.tasks),
             tuple(build.channel(app, c, threads.capacities[c.name]) for c in app.channels),
             tuple(_paths(app, repetition[app.name], system.apps)),

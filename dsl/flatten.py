@@ -92,7 +92,7 @@ class Flattener:
         that became an app.
         """
         timing: dict[str, Fraction | None] = {}
-        priority = 0
+        priority: int | None = None
         share: Share | None = None
         requests: Requests | None = None
         places: dict[str, Span] = {}
@@ -104,7 +104,7 @@ class Flattener:
                 case s.Priority():
                     self._once("priority", item.span, places)
                     least = -(2**31)
-                    priority = self._evaluate.integer(item.value, {}, "the priority", least) or 0
+                    priority = self._evaluate.integer(item.value, {}, "the priority", least)
                 case s.PathDeadlineDecl():
                     self._paths.append(item)
                 case s.ShareDecl():

@@ -508,8 +508,9 @@ class Application:
 
     `deadline_ns` is the declared deadline; `paths` have deadlines of their own, and so have
     `chains` that end here. `parts` are where chains lead through the app: the task at which one
-    enters, and the one with which it leaves. Larger `priority` = more urgent. `variants` are the
-    instances of networks with variants, each with the selected one.
+    enters, and the one with which it leaves. Larger `priority` = more urgent; None: neither the
+    text nor a mapping gives one (`priorities`). `variants` are the instances of networks with
+    variants, each with the selected one.
     """
 
     name: str
@@ -517,7 +518,7 @@ class Application:
     channels: tuple[Channel, ...]
     period_ns: Fraction | None
     deadline_ns: Fraction | None
-    priority: int
+    priority: int | None
     doc: str
     span: Span
     paths: tuple[PathDeadline, ...] = ()
@@ -547,6 +548,15 @@ class Application:
         Without a deadline that is the end of its period, unless paths have deadlines.
         """
         return self.deadline_ns or (None if self.paths else self.period_ns)
+
+    @property
+    def shortest_deadline_ns(self) -> Fraction | None:
+        """The shortest deadline of the app, of a path, or of an age or reaction that ends here;
+        without any, its period."""
+        dues = [deadline.deadline_ns for _, deadline in self.deadlines]
+        if self.deadline_ns is not None:
+            dues.append(self.deadline_ns)
+        return min(dues, default=self.period_ns)
 
     def task(self, name: str) -> Task:
         """The task of that full name. Raises KeyError."""

@@ -206,7 +206,8 @@ def _counted(items: _Reader, limits: Between) -> _Reader:
 
 def _list(kind: Any) -> _Reader:
     item = _reader(kind)
-    pairs = get_origin(kind) is tuple and len(get_args(kind)) == 2 and get_args(kind)[0] is str
+    of = get_args(kind)
+    pairs = get_origin(kind) is tuple and len(of) == 2 and of[0] is str and of[1] is not Ellipsis
     value_of = _named(get_args(kind)[1]) if pairs else None
 
     def listed(value: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from .conditions import Condition, ConditionName, condition_words
 from .deployment import PlannedMemory
 from .json_reader import Between, of_version, parse, read
+from .priorities import PriorityOrder
 from .scenario import ChangeProtocol
 from .scope import NOTHING_MOVED, Scope
 from .span import Span
@@ -464,7 +465,7 @@ class StateBound:
     these rates, `highest_mw` at the highest rates, `greedy_mw` at those of a greedy rule; None =
     not known, or no such rates meet all deadlines. `choices` are the variants of its networks if
     the best ones were requested, `placements` those of tasks and whole networks that differ from
-    the other states.
+    the other states, `priorities` the order of its apps.
     """
 
     state: str
@@ -476,6 +477,7 @@ class StateBound:
     greedy_mw: _Real | None = None
     choices: tuple[tuple[str, str], ...] = ()
     placements: tuple[Placement, ...] = ()
+    priorities: PriorityOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +521,7 @@ class Mapping:
     apps, `utilization` the worst-case utilization of each processor, and `bound` a lower bound over
     all mappings; in a scenario `states` has the first two for each state, and `transitions` the
     bounds of changes. `memory` is set if memory was an objective or limit, `supposed` if
-    assumptions replace the text's.
+    assumptions replace the text's, `priorities` if they decide between apps.
     """
 
     platform: str
@@ -537,6 +539,7 @@ class Mapping:
     states: tuple[StateBound, ...] = ()
     transitions: tuple[ChangeBound, ...] = ()
     supposed: Supposed | None = None
+    priorities: PriorityOrder | None = None
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -555,8 +558,11 @@ class Mapping:
         for state in document.get("states", ()):
             if not state["placements"]:
                 del state["placements"]
-        if self.supposed is None:
-            del document["supposed"]
+            if state["priorities"] is None:
+                del state["priorities"]
+        for name in ("supposed", "priorities"):
+            if document[name] is None:
+                del document[name]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ..model.diagnostic import Diagnostic, has_errors
 from ..model.mapping import Mapping, Pin, PinStage, Supposed, as_pin
 from ..model.platform import Platform
+from ..model.priorities import in_order
 from ..model.scenario import Scenario, State
 from ..model.system import System
 from ..model.transfers import without_transfers
@@ -117,14 +118,15 @@ def _with(staged: Staged, *more: Diagnostic) -> Staged:
 def carried_out(
     system: System, platform: Platform, mapping: Mapping
 ) -> tuple[System, tuple[Diagnostic, ...]]:
-    """The system with networks cut, tasks pinned and precisions chosen by a mapping, if not pinned
-    in the text; faults.
+    """The system with networks cut, tasks pinned, precisions and priorities chosen by a mapping, as
+    far as the text leaves them open; faults.
     """
     own = {p.task for p in system.pins if p.platform == platform.name}
     pins = [p for p in _pins(system, platform.name, mapping) if p.task not in own]
     staged = with_stages(system.apps, platform, pins)
     faults = staged.diagnostics or pinned(staged.apps, platform, staged.pins)[1]
-    mapped = replace(system, apps=staged.apps, pins=(*system.pins, *staged.pins))
+    apps = in_order(staged.apps, mapping.priorities)
+    mapped = replace(system, apps=apps, pins=(*system.pins, *staged.pins))
     mapped, _, _ = with_precision(mapped, platform.tensorrt)
     return mapped, tuple(d for d in faults if d.code != "F603")
 

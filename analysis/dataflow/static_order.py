@@ -19,6 +19,7 @@ from math import gcd, lcm
 
 from ...model.application import Application
 from ...model.full_counts import run_sizes
+from ...model.priorities import priorities
 from .contracted import contracted
 from .dependence import arrivals
 from .order import Time, components, iteration_order, work_ahead
@@ -145,10 +146,12 @@ def _round(apps: list[Application]) -> list[tuple[Application, int, int]]:
         shown = ", ".join(f"{name} {float(period) / 1e6:g} ms" for name, period in paced)
         raise NoRound(f"one round of {shown} has {sum(counts.values())} iterations")
     jobs = []
+    urgency = priorities(apps)
     for position, app in enumerate(apps):
         for index in range(counts[app.name]):
             release = (app.period_ns or Fraction(0)) * index
-            jobs.append(((release, -app.priority, position, index), (app, index, counts[app.name])))
+            key = release, -urgency[app.name], position, index
+            jobs.append((key, (app, index, counts[app.name])))
     return [job for _, job in sorted(jobs, key=lambda j: j[0])]
 
 

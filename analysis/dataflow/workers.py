@@ -16,6 +16,7 @@ from fractions import Fraction
 from ...model.application import Application, Channel, Task
 from ...model.deployment import DeployedWorker, Entry
 from ...model.platform import Platform
+from ...model.priorities import priorities
 from ...model.server import Server
 from .static_order import AppOrder, NoRound, OrderStep, Schedule, app_order, interleaved
 
@@ -173,19 +174,20 @@ def _orders_on(
     if scheduler == "static_order" and joint is not None:
         orders.append((joint.orders.get(lane, ()), None))
         rest = [a for a in apps if waits_outside(a) or a.name in below]
-    ranks = sorted({a.priority for a in apps if a.name not in below})
+    urgency = priorities(apps)
+    ranks = sorted({urgency[a.name] for a in apps if a.name not in below})
     for app in rest:
         priority = None
         if scheduler == "fixed_priority":
-            priority = position, _rank(app, below, ranks)
+            priority = position, _rank(app, below, ranks, urgency[app.name])
         orders.append((alone[app.name].orders.get(lane, ()), priority))
     return orders
 
 
-def _rank(app: Application, below: Collection[str], ranks: Sequence[int]) -> int:
+def _rank(app: Application, below: Collection[str], ranks: Sequence[int], urgency: int) -> int:
     """0 below all others, and one more than all others for an app with a share."""
     if app.name not in below:
-        return 1 + ranks.index(app.priority)
+        return 1 + ranks.index(urgency)
     return 0 if app.share is None else 1 + len(ranks)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...model.diagnostic import Diagnostic, Errors, one_of
 from ...model.mapping import Mapping, Placement
+from ...model.priorities import PriorityOrder
 from ...model.scenario import Scenario
 from ...search.deadline.outcome import Outcome
 from ..text import store
@@ -53,12 +54,20 @@ def _wholes(mapping: Mapping) -> dict[str, tuple[str, ...]]:
 
 
 # -- of a stored mapping ---------------------------------------------------------------------------
-def in_state(mapping: Mapping, own: Iterable[Placement]) -> Mapping:
-    """A mapping with some places replaced."""
+def in_state(
+    mapping: Mapping, own: Iterable[Placement], priorities: PriorityOrder | None
+) -> Mapping:
+    """A mapping with some places replaced, and the priorities of a state."""
     places = {p.task: p for p in own}
     placements = (*(p for p in mapping.placements if p.task not in places), *places.values())
     networks = tuple(n for n in mapping.networks if n.task not in places)
-    return Mapping(mapping.platform, placements, search=mapping.search, networks=networks)
+    return Mapping(
+        mapping.platform,
+        placements,
+        search=mapping.search,
+        networks=networks,
+        priorities=priorities,
+    )
 
 
 def require_own_places(valid: ValidScenario, mapping: Mapping, file: str) -> None:

@@ -45,7 +45,8 @@ def placed_states(valid: ValidScenario, profile: Profile | None) -> PlacedStates
     for name, state in sorted(valid.states.items(), key=lambda s: -len(s[1].tasks)):
         beside = (*placed.placements, *_beside(state, placed, states.values()))
         moved = own.get(name, ())
-        mapping = in_state(replace(placed, placements=beside), moved)
+        order = proved[name].priorities if name in proved else None
+        mapping = in_state(replace(placed, placements=beside), moved, order)
         states[name] = state = state.mapped(mapping)
         common = _common_places(state, profile, {place.task for place in moved})
         placed = union((placed, replace(placed, placements=common)))

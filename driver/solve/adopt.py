@@ -16,6 +16,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Mapping, Pin, Supposed, as_placement, as_plan
 from ...model.times import times_of
 from ...search.deadline.answer import assignment_of
+from ...search.deadline.orders import MANY_ORDERS
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import JointProblem
 from ...search.deadline.verdict import verdict
@@ -100,7 +101,7 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
 
     def outcome_for(problem: JointProblem) -> Outcome:
         assignment = assignment_of(problem, pins)
-        judgement = verdict(problem, assignment)
+        judgement = verdict(problem, assignment, orders=MANY_ORDERS)
         return Outcome(
             found.search,
             assignment,

@@ -215,6 +215,8 @@ def judged(
     valid: Valid, known: KnownTimes, problem: JointProblem, outcome: Outcome, request: MapRequest
 ) -> Joint:
     """An answer with the results of the program, because searches assume orders of their own."""
+    if outcome.verdict is not None:
+        problem = problem.in_order(outcome.verdict.order)
     joint = Joint(
         problem,
         outcome,
@@ -408,6 +410,7 @@ def reasons(joint: Joint) -> list[str]:
     for broken in verdict.broken:
         if not isinstance(broken.limit, Deadlines):  # deadlines follow below, with remedies
             lines.append(f"{broken.reason}: {broken.remedy}" if broken.remedy else broken.reason)
+    lines += _about_priorities(joint.problem, verdict)
     groups = joint.problem.groups
     unbounded = [group for group in groups if verdict.worst.groups[group.name] is None]
     overloaded = [*_overloaded(mapping)]
@@ -432,6 +435,19 @@ def reasons(joint: Joint) -> list[str]:
         if bound.rests_on("estimated")
     ]
     return lines
+
+
+def _about_priorities(problem: JointProblem, verdict: MappingVerdict) -> Iterator[str]:
+    """Whether another order of the apps may keep the deadlines that are missed."""
+    if not problem.ranked or not verdict.late or not problem.is_open:
+        return
+    if set(verdict.late) <= verdict.hopeless:
+        yield "with these places, no order of priorities keeps all deadlines by these bounds"
+    else:
+        yield (
+            "with these places, another order of priorities may keep more deadlines: not all were"
+            " tried"
+        )
 
 
 def _about_shares(joint: Joint) -> Iterator[str]:
@@ -480,7 +496,7 @@ def _about_tightest(
         return
     yield from _taken_apart(mapping.system, group, what)
     if share > 1:
-        preferred = _most_urgent(mapping.system, group, what)
+        preferred = None if group.priority is None else _most_urgent(mapping.system, group, what)
         helps = preferred is not None and what.due is not None and preferred <= what.due
         rival = f", or a higher priority than {group.priority}" if helps else ""
         yield f"a deadline of {in_ms(bound)} would be proved{rival}"

@@ -25,6 +25,7 @@ from ...model.diagnostic import Diagnostic, Errors
 from ...model.link_ends import ends_beside
 from ...model.mapping import Pin, Placement, as_placement, placed_on_engine
 from ...model.server import Server
+from ...search.deadline.orders import MANY_ORDERS
 from ...search.deadline.outcome import Outcome
 from ...search.deadline.problem import BackgroundApp, DeadlineTask, JointProblem, Served
 from ...search.deadline.verdict import verdict
@@ -168,7 +169,9 @@ class _Both:
             return self.supposed, found
         used = found.verdict.utilization
         problem = self._beside(_background(self.below, used, self.known), used)
-        return problem, replace(found, verdict=verdict(problem, found.assignment))
+        return problem, replace(
+            found, verdict=verdict(problem, found.assignment, orders=MANY_ORDERS)
+        )
 
     def cost(self, found: Outcome) -> tuple[float, float]:
         """Of an answer: how many apps are late, and the longest time between results of those

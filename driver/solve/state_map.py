@@ -285,6 +285,7 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
     whole = union(common.values())
     bounds = {n: StateBound(n, j.mapping.groups, j.mapping.utilization) for n, j in joints.items()}
     bounds |= {n: c.bound for n, c in found.clocked.items()}
+    bounds |= {n: replace(bounds[n], priorities=j.mapping.priorities) for n, j in joints.items()}
     bounds |= {
         n: replace(bounds[n], placements=different(joints[n].mapping, common[n])) for n in found.own
     }
@@ -293,6 +294,7 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
     return replace(
         whole,
         search=empty.search,
+        priorities=None,
         groups=(),
         utilization=(),
         predicted_period_ns=(),

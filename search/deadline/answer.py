@@ -75,6 +75,7 @@ def mapping_of(
         utilization=tuple((p, float(u)) for p, u in verdict.utilization.items()),
         groups=groups,
         bound=None if outcome.bound is None else float(outcome.bound),
+        priorities=problem.order if problem.ranked else None,
     )
 
 

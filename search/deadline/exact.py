@@ -31,6 +31,7 @@ from ..events import Progress
 from .least_late import violation
 from .lengths import longest_path
 from .loads import RESOLUTION, LoadModel, alike, told_apart
+from .orders import MANY_ORDERS
 from .problem import Assignment, JointProblem
 from .relaxed import Relaxed, as_fraction, relax
 from .verdict import MappingVerdict, verdict
@@ -122,7 +123,7 @@ class _Proof:
         if self._bound > 1:  # even with fractions of tasks, some processor has too much work
             return Optimum(None, None, self._bound, False, 0, impossible="limits")
         if self._best is not None:
-            self._found = verdict(self._problem, self._best)
+            self._found = verdict(self._problem, self._best, orders=MANY_ORDERS)
         self._count_alike(relaxed, spending.left.part(COUNTING))
         known: set[tuple[tuple[int, ...], bool]] = set()
         for most, at_home, share in ATTEMPTS:
@@ -270,7 +271,7 @@ def _lazily(
             bound = max(bound, answer.bound)
         if answer.assignment is None:
             impossible: Impossible | None = None
-            if answer.status == "infeasible":
+            if answer.status == "infeasible" and not (guessed and whole):
                 impossible = "deadlines" if refused else "limits"
             return Optimum(None, None, bound, False, refused, model.solved, impossible, every_late)
         judged = _judged(problem, answer.assignment)
@@ -283,8 +284,9 @@ def _lazily(
         late = set() if judged is None else set(judged.involved)
         every_late.update(_late(problem, judged))
         if not model.too_long(answer.assignment, late):
-            if whole:
-                model.rule_out(answer.assignment, late)
+            hopeless = set[str]() if judged is None else late & judged.hopeless
+            if whole and (hopeless or not late):
+                model.rule_out(answer.assignment, hopeless)
             else:
                 model.avoid(answer.assignment, late)
                 guessed = True
@@ -304,7 +306,7 @@ def _late(problem: JointProblem, found: MappingVerdict | None) -> dict[Assignmen
 
 def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
     try:
-        return verdict(problem, assignment, patience=Fraction(1))
+        return verdict(problem, assignment, patience=Fraction(1), orders=MANY_ORDERS)
     except Refused:
         return None
 
@@ -381,17 +383,19 @@ class _Model(LoadModel):
         return set(self._problem.period)
 
     def _reaching(self, assignment: Assignment, groups: set[str]) -> set[str]:
-        """The groups that the bounds of these depend on: they share a processor, or share one with
-        those that do."""
+        """The groups that the bounds of these depend on: they share a processor, or their tokens
+        come from one to the other, directly or through others."""
         if self._problem.platform.contention:
             return self._all_groups()
         used = self._used(assignment)
+        tied = [{group.name, *group.tied} for group in self._problem.groups]
         while True:
             places = {p for g in groups for p in used[g]}
-            sharing = {g for g, own in used.items() if own & places} - groups
-            if not sharing:
+            reached = {g for g, own in used.items() if own & places}
+            reached = reached.union(*(own for own in tied if own & groups)) - groups
+            if not reached:
                 return groups
-            groups = groups | sharing
+            groups = groups | reached
 
     def _used(self, assignment: Assignment) -> dict[str, set[str]]:
         """The processors of each group."""

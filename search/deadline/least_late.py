@@ -16,6 +16,7 @@ from ...analysis.timing.system import Refused
 from ...analysis.timing.terms import WorstCases
 from ..budget import Budget
 from .limits import held
+from .orders import MANY_ORDERS
 from .problem import Assignment, JointProblem, slowed
 from .verdict import MappingVerdict, verdict
 
@@ -34,7 +35,7 @@ def violation(problem: JointProblem, assignment: Assignment, found: MappingVerdi
     """
     if found.maximum > 1 or not found.late:
         return _weighed(problem, found, found.worst)
-    at_half = verdict(slowed(problem, 2), assignment, patience=Fraction(2)).worst
+    at_half = verdict(slowed(problem, 2), assignment, patience=Fraction(2), orders=0).worst
     return 0.01 * len(found.late) + _weighed(problem, found, at_half)
 
 
@@ -58,7 +59,7 @@ def least_late(
             break
         looks += 1
         try:
-            found = verdict(problem, assignment, patience=patience)
+            found = verdict(problem, assignment, patience=patience, orders=0)
         except Refused:
             continue
         except KeyboardInterrupt:
@@ -67,7 +68,7 @@ def least_late(
         if late < least:
             least, answer = late, assignment
             patience = None if late[0] else 1 + Fraction(late[1])
-    return None if answer is None else (answer, verdict(problem, answer))
+    return None if answer is None else (answer, verdict(problem, answer, orders=MANY_ORDERS))
 
 
 def _weighed(problem: JointProblem, found: MappingVerdict, worst: WorstCases) -> float:

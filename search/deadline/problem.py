@@ -18,6 +18,7 @@ from functools import cached_property
 from ...analysis.timing.system import TimedBackground, TimedChain, TimedPath
 from ...model.mapping import Bands, OtherEngine, Placement
 from ...model.platform import Platform
+from ...model.priorities import OrderedBy, PriorityOrder, Urgency, by_urgency
 from ...model.release import Release
 from ...model.server import Server
 from ...model.workload import WorkloadCurve
@@ -190,7 +191,8 @@ class DeadlineNetwork:
 
 @dataclass(frozen=True, slots=True)
 class TaskGroup:
-    """A group: an app with its period, deadline and priority (larger = more urgent).
+    """A group: an app with its period, deadline and priority in the text (larger = more urgent;
+    None: it has none).
 
     Without a deadline it is due at the end of its period, or at no time where paths have deadlines.
     `channels` and `paths` connect names of items, nets and followers. `order` has all of these
@@ -201,13 +203,33 @@ class TaskGroup:
     name: str
     period_ns: Fraction
     deadline_ns: Fraction | None
-    priority: int
+    priority: int | None
     channels: tuple[JointChannel, ...]
     paths: tuple[TimedPath, ...] = ()
     order: tuple[str, ...] = ()
     #: Ages and reactions with deadlines that end in this group.
     chains: tuple[TimedChain, ...] = ()
     release: Release | None = None
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """The groups that its bounds depend on wherever they run: whose tokens release it, and
+        those on the way of ages and reactions that end here."""
+        before = (
+            ()
+            if self.release is None or self.release.trigger is None
+            else (self.release.trigger.app,)
+        )
+        return (*before, *(name for chain in self.chains for name in chain.groups))
+
+    @property
+    def shortest_deadline_ns(self) -> Fraction:
+        """Of iterations, paths, ages and reactions; without any, the period."""
+        found = [path.deadline for path in self.paths if path.deadline is not None]
+        dues = [Fraction(due) for due in found] + [chain.deadline for chain in self.chains]
+        if self.deadline_ns is not None:
+            dues.append(self.deadline_ns)
+        return min(dues, default=self.period_ns)
 
     @property
     def due_ns(self) -> Fraction | None:
@@ -266,7 +288,8 @@ class JointProblem:
     placed on processors that are `left_out`. `engines` are those of networks on CPUs by task, where
     it is not ONNX Runtime; times are theirs. `linked` are the pairs of groups that arrows join, of
     which one shall go on where the other hangs. `partly` has tasks whose times were measured with
-    less than bounds count: by kind of processor, with what.
+    less than bounds count: by kind of processor, with what. `chosen` is the order of priorities of
+    an answer.
     """
 
     platform: Platform
@@ -283,6 +306,37 @@ class JointProblem:
     engines: Mapping[str, OtherEngine] = field(default_factory=dict)
     linked: frozenset[frozenset[str]] = frozenset()
     partly: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    chosen: PriorityOrder | None = None
+
+    @cached_property
+    def order(self) -> PriorityOrder:
+        """The order of its groups: the one chosen, else that of the text, by deadline where it
+        gives none."""
+        if self.chosen is not None:
+            return self.chosen
+        urgencies = [Urgency(g.name, g.priority, g.shortest_deadline_ns) for g in self.groups]
+        by: OrderedBy = "deadline" if self.is_open else "text"
+        return PriorityOrder(by, tuple(by_urgency(urgencies)))
+
+    @cached_property
+    def priorities(self) -> dict[str, int]:
+        """The priority of each group by this order."""
+        return self.order.numbers
+
+    def in_order(self, order: PriorityOrder) -> JointProblem:
+        """The problem with this order instead of its own."""
+        return replace(self, chosen=order)
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Does the text leave priorities open?"""
+        return any(group.priority is None for group in self.groups)
+
+    @cached_property
+    def ranked(self) -> bool:
+        """Are there CPUs on which priorities decide between groups?"""
+        ranks = any(pool.scheduler == "fixed_priority" for pool in self.platform.pools)
+        return ranks and len(self.groups) > 1
 
     @cached_property
     def roaming(self) -> tuple[Follower, ...]:

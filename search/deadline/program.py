@@ -190,7 +190,7 @@ class _Program:
             tuple(made),
             group.period_ns,
             group.deadline_ns,
-            group.priority,
+            self._problem.priorities[group.name],
             "",
             NOWHERE,
         )
@@ -223,7 +223,7 @@ class _Program:
             tuple(tasks),
             tuple(channels),
             team.deadline_ns,
-            team.priority,
+            self._problem.priorities[team.name],
             paths=self.paths(team),
             chains=team.chains,
         )

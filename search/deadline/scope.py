@@ -23,7 +23,11 @@ def scope_of(problems: Collection[JointProblem], cores: FewestCores | None = Non
         moved.append("cuts and places of networks")
     if any(task.homes for task in free):
         moved.append("CPUs of shares")
-    return Scope(tuple(moved), tuple(_held(problems, cores)))
+    held = [*_held(problems, cores)]
+    if any(problem.ranked and problem.is_open for problem in problems):
+        held = held if moved else ["places", *held]
+        moved.append("priorities")
+    return Scope(tuple(moved), tuple(held))
 
 
 def _free(problems: Collection[JointProblem]) -> list[DeadlineTask]:
@@ -37,8 +41,11 @@ def _held(problems: Collection[JointProblem], cores: FewestCores | None) -> Iter
         yield "1 CPU" if cores.count == 1 else f"{cores.count} CPUs"
     if any(problem.pins for problem in problems):
         yield "pins"
-    if any(len(problem.period) > 1 for problem in problems):
-        yield "priorities"
+    for problem in problems:
+        numbered = any(group.priority is not None for group in problem.groups)
+        if len(problem.period) > 1 and (numbered or not problem.ranked):
+            yield "priorities of the text" if problem.ranked and problem.is_open else "priorities"
+            break
     whole = [task for problem in problems for task in problem.tasks if task.engine]
     if whole or any(problem.networks for problem in problems):
         yield from ("batches", "precisions", "engines")

@@ -17,6 +17,7 @@ from ...analysis.timing.system import Refused
 from ...model.scope import NOTHING_MOVED, Scope
 from ..budget import Budget
 from .exact import Impossible
+from .orders import MANY_ORDERS
 from .outcome import NOTHING, FewestCores, Outcome
 from .problem import (
     Assignment,
@@ -203,7 +204,7 @@ def outcome_of(
     """What a placement means for a state, after a search that was `like` this one. Raises
     Refused."""
     assignment = placed.of(problem)
-    judged = verdict(problem, assignment)
+    judged = verdict(problem, assignment, orders=MANY_ORDERS)
     proved = judged.feasible and reaches(judged.maximum, bound)
     scope = scope_of([problem])
     if like is None:

@@ -10,24 +10,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ...analysis.timing.response_time import worst_cases
 from ...analysis.timing.terms import WorstCases
+from ...model.priorities import PriorityOrder
 from .limits import BrokenLimit, broken_limits
+from .orders import FEW_ORDERS, Ordered, best_order
 from .problem import Assignment, JointProblem
-from .program import timed
 
 
 @dataclass(frozen=True, slots=True)
 class MappingVerdict:
     """The verdict on an assignment.
 
-    `worst` has the bounds of groups and their paths, `broken` the limits that are not kept.
+    `worst` has the bounds of groups and their paths by this `order` of priorities, `broken` the
+    limits that are not kept. In `hopeless` are the groups of which some miss deadlines by every
+    order that the text allows.
     """
 
     assignment: Assignment
     utilization: Mapping[str, Fraction]
     worst: WorstCases
     broken: tuple[BrokenLimit, ...]
+    order: PriorityOrder
+    hopeless: frozenset[str] = frozenset()
 
     @property
     def feasible(self) -> bool:
@@ -72,10 +76,17 @@ def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fra
 
 
 def verdict(
-    problem: JointProblem, assignment: Assignment, *, patience: Fraction | None = None
+    problem: JointProblem,
+    assignment: Assignment,
+    *,
+    patience: Fraction | None = None,
+    orders: int = FEW_ORDERS,
 ) -> MappingVerdict:
     """Utilizations, limits, and the bounds of every group and its paths. Raises Refused for what
     has no bound.
+
+    Priorities that the text leaves open are those by which all deadlines are kept, if there are any
+    among so many `orders`.
 
     With `patience`, as in searches, bounds of groups that are late by more than that factor are
     rough (`worst_cases`), and if a processor is overloaded no group has a bound. Without it each
@@ -86,10 +97,25 @@ def verdict(
         nothing = {t.name: (None,) * len(t.paths) for t in problem.groups}
         chains = {t.name: (None,) * len(t.chains) for t in problem.groups}
         worst = WorstCases(dict.fromkeys(nothing), dict(nothing), dict(chains))
+        found = Ordered(problem.order, worst, _overloading(problem, assignment, used))
     else:
-        worst = worst_cases(timed(problem, assignment), patience=patience)
-    broken = broken_limits(problem, assignment, worst)
-    return MappingVerdict(assignment, used, worst, broken)
+        found = best_order(problem, assignment, patience, orders)
+    broken = broken_limits(problem, assignment, found.worst)
+    return MappingVerdict(assignment, used, found.worst, broken, found.order, found.hopeless)
+
+
+def _overloading(
+    problem: JointProblem, assignment: Assignment, used: Mapping[str, Fraction]
+) -> frozenset[str]:
+    """The groups on processors that have more to do than they have time."""
+    found = set()
+    for task, place in zip(problem.tasks, assignment.tasks, strict=True):
+        if used[place] > 1:
+            found.add(task.group)
+    for network, places in zip(problem.networks, assignment.stages, strict=True):
+        if any(used[place] > 1 for place in places):
+            found.add(network.group)
+    return frozenset(found)
 
 
 def with_bounds(

@@ -23,8 +23,8 @@ from limits import HANGS
 TEXT = """
 task A { out x wcet 2 ms }
 task B { in x wcet 4 ms }
-app Left  { period 20 ms  a: A b: B  a -> b }
-app Right { period 50 ms  a: A b: B  a -> b }
+app Left  { period 20 ms  priority 1  a: A b: B  a -> b }
+app Right { period 50 ms  priority 1  a: A b: B  a -> b }
 platform two { cpu core[2] scheduler fixed_priority }
 """
 

@@ -615,7 +615,7 @@ def test_map_meets_deadlines_and_says_so(write: Write, tmp_path: Path) -> None:
     status, out, err = call("map", flow, "--platform", "two", "--json")
     found = json.loads(out)
     assert status == 0 and set(found) == {
-        "max_utilization", "utilization", "groups", "tasks", "networks", "disturbed", "file", "search",
+        "max_utilization", "utilization", "groups", "tasks", "networks", "disturbed", "file", "search", "priorities",
     }  # fmt: skip
     assert (
         found["groups"]["Left"]["schedulable"]

@@ -223,9 +223,9 @@ class _Project:
         several = len(graphs) > 1
         self._name(graphs)
         self._name_ports()
-        lift = max(0, 1 - min((a.priority for a in system.apps), default=1))
+        lift = max(0, 1 - min((a.priority or 0 for a in system.apps), default=1))
         for graph in graphs:
-            parent, priority = self._parent(graph), graph.app.priority + lift
+            parent, priority = self._parent(graph), (graph.app.priority or 0) + lift
             if parent:
                 self._composite(graph.app, parent, priority)
             self._part(graph, parent, priority)
