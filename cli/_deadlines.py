@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..driver.solve.deadlines import Joint
     from ..driver.solve.state_map import States
     from ..model.conditions import Condition
-    from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound
+    from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound, TimeSlack
     from ..model.priorities import PriorityOrder
     from ..model.scenario import State
     from ..search.deadline.outcome import FewestCores
@@ -39,6 +39,8 @@ def joint_table(joint: Joint) -> str:
         tables.append(columns(rows, left=2))
     if joint.mapping.priorities is not None:
         tables.append(_priorities(joint.mapping.priorities))
+    if joint.mapping.slack:
+        tables.append(_slack(joint.mapping.slack))
     above = [*_seen_above(groups)]
     if above:
         waited = ", or it waited for the interpreter" if joint.holding else ""
@@ -111,6 +113,18 @@ def _priorities(order: PriorityOrder) -> str:
     if any(len(level) > 1 for level in order.levels):
         said += "\napps that share a priority may delay each other"
     return said
+
+
+def _slack(rows: Iterable[TimeSlack]) -> str:
+    """How much longer tasks may take."""
+    from ..runtime.report import columns
+
+    lines = [["slack", "worst case ms", "may take ms", "x", "then late"]]
+    for row in rows:
+        factor = "-" if row.factor is None else f"{row.factor:.3f}"
+        late = ", ".join(row.late) if row.late else "nothing"
+        lines.append([row.of, _ms(row.now_ns), _ms(row.most_ns), factor, late])
+    return columns(lines)
 
 
 def _head(subject: str, bound: str, ran: bool) -> list[str]:
@@ -359,6 +373,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
         "utilization": dict(mapping.utilization),
         "groups": {group.app: _group_as_data(group) for group in mapping.groups},
         **_order_as_data(mapping),
+        **({"slack": [asdict(row) for row in mapping.slack]} if mapping.slack else {}),
         **_background_as_data(joint),
         "tasks": dict(_places(mapping)),
         "networks": {network.task: _network_as_data(network) for network in mapping.networks},

@@ -51,6 +51,10 @@ def map_(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also why the winner won, and what limits it.")
     ] = False,
+    slack: Annotated[
+        bool,
+        typer.Option("--slack", help="Also how much longer tasks may take, by the same bounds."),
+    ] = False,
     gantt: Annotated[
         Path | None,
         typer.Option(help="Draw a simulation of the mapping.", metavar="FILE", show_default=False),
@@ -84,6 +88,7 @@ def map_(
             "host": host,
             "search_workers": search_workers,
             "measure": not site.no_measure,
+            "slack": slack,
             "on_measure": measuring,
             "report": progress,
         }

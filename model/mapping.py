@@ -456,6 +456,21 @@ class GroupBound:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeSlack:
+    """How much longer the firings of a task may take, `of` an app those of all its tasks, or "all":
+    up to `most_ns` instead of `now_ns`, `factor` times as long, all deadlines are kept by the same
+    bounds (None: with no time that was tried). With more the apps in `late` are; none: with no time
+    that was tried.
+    """
+
+    of: str
+    now_ns: _WholeNs
+    most_ns: _WholeNs | None
+    factor: _Real | None
+    late: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StateBound:
     """Bounds in a state of a scenario: the worst cases of its apps, and the utilization of
     processors.
@@ -521,7 +536,8 @@ class Mapping:
     apps, `utilization` the worst-case utilization of each processor, and `bound` a lower bound over
     all mappings; in a scenario `states` has the first two for each state, and `transitions` the
     bounds of changes. `memory` is set if memory was an objective or limit, `supposed` if
-    assumptions replace the text's, `priorities` if they decide between apps.
+    assumptions replace the text's, `priorities` if they decide between apps,
+    `slack` if it was asked for.
     """
 
     platform: str
@@ -540,6 +556,7 @@ class Mapping:
     transitions: tuple[ChangeBound, ...] = ()
     supposed: Supposed | None = None
     priorities: PriorityOrder | None = None
+    slack: tuple[TimeSlack, ...] = ()
 
     def of(self, task: str) -> tuple[str, ...]:
         """The processors of a task. Raises KeyError."""
@@ -560,8 +577,8 @@ class Mapping:
                 del state["placements"]
             if state["priorities"] is None:
                 del state["priorities"]
-        for name in ("supposed", "priorities"):
-            if document[name] is None:
+        for name in ("supposed", "priorities", "slack"):
+            if not document[name]:
                 del document[name]
         document["predicted_period_ns"] = {app: round(ns) for app, ns in self.predicted_period_ns}
         return json.dumps(document, indent=1) + "\n"

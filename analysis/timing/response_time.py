@@ -125,7 +125,7 @@ def _solved(system: TimedSystem, patience: Fraction | None) -> _Solved:
         solved = _solved_as_it_is(joint, patience)
         more = {name: solved.overlap(name) for name in names}
         more = {name: n for name, n in more.items() if n > overlaps.get(name, 0)}
-        late = patience is not None and _late(joint, solved.worst)
+        late = patience is not None and late_groups(joint, solved.worst)
         if not more or late:
             break
         overlaps |= more
@@ -146,7 +146,7 @@ def _solved_as_it_is(system: TimedSystem, patience: Fraction | None) -> _Solved:
     """The bounds of a system with known releases and these workers."""
     windows = _by_windows(system, patience)
     by_windows = None if windows is None else _numbers(windows)
-    enough = patience is not None and by_windows is not None and not _late(system, by_windows)
+    enough = patience is not None and by_windows is not None and not late_groups(system, by_windows)
     if enough and windows is not None and by_windows is not None:
         return _Solved(system, by_windows, (windows,))
     streams = StreamSolver(unfold(system), patience)
@@ -166,12 +166,12 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     patience = Fraction(1)
     if any(group.trigger is not None or group.offset is None for group in system.groups):
         solved = _with_releases(system, patience)
-        return None if _late(solved.system, solved.worst) else _of(names, solved.worst)
+        return None if late_groups(solved.system, solved.worst) else _of(names, solved.worst)
     windows = _by_windows(system, patience)
     by_windows = None if windows is None else _numbers(windows)
     late: Collection[int] = range(len(system.groups))
     if by_windows is not None:
-        late = _late(system, by_windows)
+        late = late_groups(system, by_windows)
         if not late:
             return _of(names, by_windows)
     streams = StreamSolver(unfold(system), patience, late)
@@ -180,7 +180,7 @@ def worst_cases_in_time(system: TimedSystem) -> WorstCases | None:
     except TooLate:
         return None
     worst = _least(by_windows, _numbers(streams))
-    return None if _late(system, worst) else _of(names, worst)
+    return None if late_groups(system, worst) else _of(names, worst)
 
 
 def _of(names: Collection[str], worst: WorstCases) -> WorstCases:
@@ -227,7 +227,7 @@ def _chain(chain: TimedChain, paths: PathBounds, solution: Solution) -> Fraction
     return over_ways(chain, ways)
 
 
-def _late(system: TimedSystem, worst: WorstCases) -> list[int]:
+def late_groups(system: TimedSystem, worst: WorstCases) -> list[int]:
     """The groups that have no bound, or a bound longer than its deadline."""
     late = []
     for number, group in enumerate(system.groups):

@@ -7,7 +7,7 @@ core, so what was measured at a slow clock does not get that much shorter at a f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
@@ -27,6 +27,23 @@ def slower(system: TimedSystem, factors: Mapping[str, Fraction]) -> TimedSystem:
         replace(g, tasks=tuple(_slower(t, factors.get(t.processor, Fraction(1))) for t in g.tasks))
         for g in system.groups
     )
+    return replace(system, groups=tuple(groups))
+
+
+def longer(system: TimedSystem, tasks: Collection[str], factor: Fraction) -> TimedSystem:
+    """The system with worst cases of some tasks so many times as long, rounded up to whole ns.
+
+    Best cases stay; with shorter worst cases none are known.
+    """
+    groups = []
+    for group in system.groups:
+        own = []
+        for task in group.tasks:
+            if task.name in tasks:
+                task = _slower(task, factor)
+                task = task if factor >= 1 else replace(task, bcet=())
+            own.append(task)
+        groups.append(replace(group, tasks=tuple(own)))
     return replace(system, groups=tuple(groups))
 
 

@@ -45,7 +45,6 @@ from ...search.deadline.problem import (
     BackgroundApp,
     JointProblem,
     TaskGroup,
-    slowed,
 )
 from ...search.deadline.program import firing_times, program_paths, timed
 from ...search.deadline.verdict import MappingVerdict, verdict, with_bounds
@@ -53,6 +52,7 @@ from ...search.registry import search_named
 from ..measure.measure import run_deployed
 from ..plan.program import place, plan
 from ..text.check import Valid
+from .advice import tested_changes
 from .deadline_problem import joint_problem, overloaded, require_possible
 from .known_times import KnownTimes
 from .request import MapRequest
@@ -422,11 +422,11 @@ def reasons(joint: Joint) -> list[str]:
         for each in held(group, verdict.worst):
             if each.chain is not None and each.bound is None:
                 lines.append(f"{each.name(group)} has no bound: {each.unbounded}")
-    if unbounded:
-        lines += _with_less_to_do(joint.problem, mapping)
     lines += _about_tightest(
         joint.problem, mapping, [group for group in groups if group not in unbounded]
     )
+    if verdict.late:
+        lines += _what_would_help(joint.problem, mapping)
     lines += _about_shares(joint)
     lines += _about_interpreter(joint.holding)
     lines += [
@@ -442,7 +442,7 @@ def _about_priorities(problem: JointProblem, verdict: MappingVerdict) -> Iterato
     if not problem.ranked or not verdict.late or not problem.is_open:
         return
     if set(verdict.late) <= verdict.hopeless:
-        yield "with these places, no order of priorities keeps all deadlines by these bounds"
+        yield "with these places, no order of priorities that the text allows keeps all deadlines"
     else:
         yield (
             "with these places, another order of priorities may keep more deadlines: not all were"
@@ -496,10 +496,7 @@ def _about_tightest(
         return
     yield from _taken_apart(mapping.system, group, what)
     if share > 1:
-        preferred = None if group.priority is None else _most_urgent(mapping.system, group, what)
-        helps = preferred is not None and what.due is not None and preferred <= what.due
-        rival = f", or a higher priority than {group.priority}" if helps else ""
-        yield f"a deadline of {in_ms(bound)} would be proved{rival}"
+        yield f"a deadline of {in_ms(bound)} would be proved"
 
 
 def _parts_of(
@@ -554,39 +551,14 @@ def _overloaded(mapping: BoundedMapping) -> Iterator[str]:
             )
 
 
-def _with_less_to_do(problem: JointProblem, mapping: BoundedMapping) -> Iterator[str]:
-    """What would help where there is no bound: the response times of the same mapping at a lower
-    rate."""
-    assignment, used = mapping.assignment, mapping.verdict.utilization
-    full = [name for name, share in used.items() if share > 1]
-    faster = " and ".join(f"`{name}`" for name in full or [max(used, key=lambda name: used[name])])
-    for factor in (2, 4, 8):
-        seldom = slowed(problem, factor)
-        worst = worst_cases(timed(seldom, assignment))
-        if None not in worst.groups.values():
-            late = {h.name(t): h.bound for t in seldom.groups for h in held(t, worst) if not h.met}
-            if late:
-                said = " and ".join(f"{name} {in_ms(ns)}" for name, ns in late.items())
-                yield (
-                    f"with {factor} times the periods, {said} would be needed: such deadlines and"
-                    " periods would help"
-                )
-            else:
-                yield f"with periods x {factor}, every deadline would be proved"
-            yield f"or with less work on {faster}, or faster processors there"
-            return
-    yield f"longer periods would help, or less work on {faster}"
-
-
-def _most_urgent(system: TimedSystem, group: TaskGroup, what: Held) -> Fraction | None:
-    """The bound of a group, or of one of its paths, above all others: it stays where a static order
-    decides."""
-    highest = 1 + max(g.priority for g in system.groups)
-    groups = tuple(
-        replace(g, priority=highest) if g.name == group.name else g for g in system.groups
-    )
-    worst = worst_cases(replace(system, groups=groups))
-    return next(h.bound for h in held(group, worst) if h.path == what.path)
+def _what_would_help(problem: JointProblem, mapping: BoundedMapping) -> Iterator[str]:
+    """Changes of the text with which all deadlines are kept."""
+    changes = tested_changes(problem, mapping.assignment, mapping.system)
+    if not changes:
+        yield "no single change that was tried keeps all deadlines: combine several"
+        return
+    yield "each of these alone keeps all deadlines, by the same bounds:"
+    yield from (f"  {change.words}" for change in changes)
 
 
 #: How the tasks behind each term of a bound delay the group.

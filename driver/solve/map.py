@@ -53,6 +53,7 @@ from .lists import CountedList, counted_lists
 from .long_firings import long_firings
 from .mixed import is_mixed, map_mixed
 from .request import MapRequest, supposed
+from .slack import require_deadlines, with_slack
 from .state_map import States, map_states_apart
 from .throughput_problem import problem_of
 from .within_memory import (
@@ -135,6 +136,8 @@ def find_mapping(
     if posed.keeps:
         store.require_place(whole)
     request, limit = posed.request, posed.limit
+    if request.slack:
+        require_deadlines(posed.kind)
     first = known_times(posed.valid, request, bands=limit is not None)
     _announce_runs(posed, first)
     runnable = _runnable(posed.valid, request)
@@ -157,6 +160,8 @@ def find_mapping(
     )
     if native and answer.fits:
         _require_native_places(answer, known)
+    if request.slack:
+        answer = _with_slack(answer, request)
     lists = tuple(counted_lists(valid, known.profile))
     mapping = replace(answer.mapping, why=(*answer.mapping.why, *engines.said.values()))
     answer = replace(
@@ -170,6 +175,17 @@ def find_mapping(
         return answer
     stored = store.save_mapping(whole, replace(answer.mapping, supposed=request.what_if.supposed))
     return replace(answer, path=stored)
+
+
+def _with_slack(answer: Answer, request: MapRequest) -> Answer:
+    """The answer with the slack of its tasks, in each state. Raises Errors."""
+    if answer.joint is not None:
+        joint = with_slack(answer.joint, request.say)
+        return replace(answer, evidence=joint, mapping=joint.mapping)
+    if answer.states is None:
+        return answer
+    joints = {n: with_slack(joint, request.say) for n, joint in answer.states.joints.items()}
+    return replace(answer, evidence=replace(answer.states, joints=joints))
 
 
 def _told(mapping: Mapping, said: MappingABC[str, str]) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ class MapRequest:
     memory: int | None = None
     measure: bool = True
     keep: bool = False
+    slack: bool = False
     on_measure: OnMeasure | None = None
     report: Report | None = None
     on_event: Listener = None

@@ -117,7 +117,9 @@ def test_where_no_order_is_in_time_it_is_said_whether_all_were_tried(write: Writ
     path = write(FOUND.replace("NUMBER", "priority 1"))
     status, out = mapped(path, "--explain")
     assert status == 1 and "ruled out by these bounds, over priorities" in out
-    assert "with these places, no order of priorities keeps all deadlines by these bounds" in out
+    assert (
+        "with these places, no order of priorities that the text allows keeps all deadlines" in out
+    )
     path.write_text(path.read_text().replace("17692 us", "17692 us priority 2"))
     assert found(path)["kept"]
 
@@ -174,3 +176,31 @@ def test_an_age_depends_on_both_of_its_apps(write: Write) -> None:
     """
     status, out = mapped(write(text), "--search", "exact")
     assert status == 0 and "maximum utilization 90.2000%: proved" in out
+
+
+def test_slack_and_what_would_help_are_tested_changes(write: Write) -> None:
+    path = write(TWO % ("priority 1", "priority 1"))
+    status, out = mapped(path, "--explain")
+    head = out.index("each of these alone keeps all deadlines, by the same bounds:\n")
+    assert status == 1 and out[head:].splitlines()[1:5] == [
+        "  other priorities: A > B",
+        "  all times x 0.555, as by faster processors",
+        "  `B.t` in at most 4.000 ms instead of 8.000 ms",
+        "  2 cores in `c`",
+    ]
+    path.write_text(TWO % ("", ""))
+    rows = [line.split() for line in mapped(path, "--slack")[1].splitlines()]
+    assert ["A.t", "1.00", "3.00", "3.000", "B"] in rows
+    assert ["B.t", "8.00", "16.00", "2.000", "B"] in rows
+    found = json.loads(mapped(path, "--slack", "--json")[1])["slack"]
+    assert [row["of"] for row in found] == ["B.t", "A.t", "all"]
+    assert found[1] == {
+        "of": "A.t",
+        "now_ns": 10**6,
+        "most_ns": 3 * 10**6,
+        "factor": 3.0,
+        "late": ["B"],
+    }
+    path.write_text("task T { wcet 1 ms }\napp A { t: T }\nplatform p { cpu c }\n")
+    done = CliRunner().invoke(app, ["map", str(path), "--platform", "p", "--slack"])
+    assert done.exit_code == 1 and "only times of apps with periods have slack" in done.stderr
