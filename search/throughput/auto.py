@@ -22,6 +22,7 @@ from ..budget import DEFAULT, Budget
 from .contest import Contest, ContestEntry, by_latency
 from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
 from .design import EVERY_WAY, Design, complete, fractional_bound
+from .joint import together
 from .partition import Costs, Objective, Partition, StagePlace, best_partition, best_partitions
 from .plans import plan_of, stage_names, whole
 from .problem import (
@@ -44,6 +45,8 @@ RUN = 3
 #: at least the share SURE of the work, as predictions of networks err by a few per cent. Designs
 #: whose prediction is better than the best measurement run later; plain ones always run.
 HOPELESS, SURE = 1.5, 0.9
+#: Of the budget, what the integer program for tasks and cuts together gets at most.
+TOGETHER = 0.1
 #: Predictions within this share are equal: without runs, the simpler design wins.
 EQUAL = 0.01
 
@@ -61,7 +64,10 @@ def search(
     begin = time.monotonic()
     plain = list(unlike(plain_ways(problem, objective)))
     known = {d.configuration for d in plain}
-    cut = [d for d in unlike(_all_partitions(problem, objective)) if d.configuration not in known]
+    divided = [*_all_partitions(problem, objective)]
+    if objective == "throughput" and problem.networks:
+        divided += together(problem, budget.part(TOGETHER), [*plain, *divided])
+    cut = [d for d in unlike(divided) if d.configuration not in known]
     runs = 0
     decision: Decision = ""
     if measure is None or objective == "energy":

@@ -1,16 +1,16 @@
-"""The search `exact`: the optimal contiguous partition alone, in the model of times.
+"""The search `exact`: the optimum of tasks and cuts together, in the model of times.
 
-In: a problem. Out: the best of the optimal partitions into one stage, two stages, and so on
-(`best_partitions`), with the other tasks around it. It generalizes the search of the paper on
-pipelining with TVM (IEEE Access 11, 2023, Algorithm 1), and answers for throughput, latency or
-energy. Only the winner is run, once, where a function to run it is given.
+In: a problem. Out: for throughput the answer of one integer program for all tasks and networks
+(`joint`), or a better one of the optimal partitions of single networks into one stage, two stages,
+and so on (`best_partitions`), with the other tasks around it. They generalize the search of the
+paper on pipelining with TVM (IEEE Access 11, 2023, Algorithm 1), and answer for latency or energy
+as well. Only the winner is run, once, where a function to run it is given.
 
-`Effort.optimal` means: no contiguous partition of the network into up to four stages, each on a
-processor or on all of a pool, costs less in the model of `exact` while the other tasks load the
-processors as they do now. This is checked after the search, for the loads of the winner, and only
-for apps with one network that may be cut: with several, each is optimal only for the present plans
-of the others. It says nothing about mappings of other kinds (threads of the library, several
-networks together), nor about the machine.
+`Effort.optimal` means for throughput: no placement of tasks on one processor each, with networks
+cut into up to four stages on one processor each, has less load on its busiest processor. The bound
+of the program shows it. For latency and energy it means that no partition of the only network costs
+less while the other tasks stay. It says nothing about mappings of other kinds (threads of the
+library, copies), nor about the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ...model.scope import Scope
 from ..budget import DEFAULT, Budget
 from . import auto
 from .design import Design
+from .joint import JointPlan, is_single, joint_design, joint_plan
 from .partition import (
     MOST_STAGES,
     Costs,
@@ -40,6 +41,11 @@ from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
 
+#: What the joint program is optimal over.
+TOGETHER = Scope(
+    ("places of tasks", "cuts and places of networks"),
+    ("threads and copies", "batches", "precisions", "engines"),
+)
 #: How often each of several networks is partitioned, around the present plans of the others.
 ROUNDS = 3
 
@@ -61,30 +67,45 @@ def search(
     if not problem.networks:
         return as_auto("exact", problem, seed, budget, progress, measure, objective)
     trials = Trials(problem, None, objective, budget, progress)
+    together: JointPlan | None = None
     try:
         for design in proposals(problem, objective):
             trials.value(design)
+        if objective == "throughput":
+            together = joint_plan(problem, trials.spending.left, trials.best(len(trials)))
+        if together is not None:
+            trials.value(joint_design(problem, together))
     except (Over, KeyboardInterrupt):
         if trials.empty:
             raise
     (winner,) = trials.best()
-    optimal_over = None
-    notes = [
-        "every network was partitioned for what the others do: nothing is proved for all together"
-    ]
+    optimal_over, notes = None, list[str]()
+    if together is not None:
+        notes.append(_said_of_bound(together, winner))
+        if is_single(winner) and together.is_least(winner.predicted):
+            optimal_over = TOGETHER
     if len(problem.networks) == 1:
         cost, partitions = _referee(problem, winner, objective)
-        optimal = cost <= min(p.cost for p in partitions) * (1 + 1e-9)
-        notes = list(_counted(problem, partitions, optimal))
-        if optimal:
+        notes += _counted(problem, partitions)
+        if objective != "throughput" and cost <= min(p.cost for p in partitions) * (1 + 1e-9):
             optimal_over = _scope(problem)
-            notes.append(f"optimal {optimal_over.in_words}")
+    if optimal_over is not None:
+        notes.append(f"optimal {optimal_over.in_words}")
     for plan in winner.mapping.networks:
         notes += _skips(problem.networks[plan.task], plan)
     answer = trials.answer("exact", trials.best(2), seed, notes, optimal_over)
     if measure is None or objective == "energy":
         return answer
     return _run(answer, measure, objective, progress)
+
+
+def _said_of_bound(together: JointPlan, winner: Design) -> str:
+    """How far the answer is from the bound of the joint program."""
+    most = f"{1e9 / together.bound_ns:.4g} frames/s" if together.bound_ns else "any rate"
+    said = f"tasks and cuts together, with threads and copies as given, allow {most} at most"
+    if together.is_least(winner.predicted):
+        return f"{said}: no less than this answer has"
+    return f"{said}, {winner.predicted / together.bound_ns - 1:.2%} more than this answer has"
 
 
 def _scope(problem: Problem) -> Scope:
@@ -167,7 +188,7 @@ def _ends(network: Divisible, plan: NetworkPlan) -> list[int]:
     return [network.end_of(stage) for stage in plan.stages if stage.until is not None]
 
 
-def _counted(problem: Problem, partitions: Sequence[Partition], optimal: bool) -> Iterator[str]:
+def _counted(problem: Problem, partitions: Sequence[Partition]) -> Iterator[str]:
     """The number of configurations by the paper, and where its rule would have stopped."""
     (network,) = problem.networks.values()
     parts = len(network.costs.cuts) + 1
@@ -183,12 +204,6 @@ def _counted(problem: Problem, partitions: Sequence[Partition], optimal: bool) -
     least = min(cost, key=lambda s: cost[s])
     stop = paper_stops([cost.get(s, inf) for s in stages])
     yield f"the paper's rule stops at {_stages(stop)}, {_missed(cost, stop, least)}"
-    if not optimal:
-        yield (
-            f"not proved optimal: {_stages(least)} would cost {cost[least] / 1e6:.3g} ms beside"
-            " what the other tasks do now, but carried out they cost more, with the hand-overs"
-            " that they bring"
-        )
 
 
 def _missed(cost: dict[int, float], stop: int, least: int) -> str:

@@ -219,17 +219,28 @@ def _add_firings(
     placement: MappingABC[str, Placement],
     load: dict[str, float],
 ) -> None:
-    factor = scale(app)
     for task in app.tasks:
-        place = placement[task.name]
-        for processor in place.processors:
-            pool = problem.platform.pool_of(processor)
-            work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
-            load[processor] += work / speedup(place.threads)
-            load[processor] += factor * overhead_ns(problem, app, task) / len(place.processors)
-            at = pool.processors.index(processor)
-            for k in range(1, min(place.threads, pool.count)):
-                load[pool.processors[(at + k) % pool.count]] += work / speedup(place.threads)
+        for processor, ns in firing_loads(problem, app, task, placement[task.name]).items():
+            load[processor] += ns
+
+
+def firing_loads(
+    problem: Problem, app: Application, task: Task, place: Placement
+) -> dict[str, float]:
+    """What the firings of a task load each processor with, its threads included."""
+    load: dict[str, float] = {}
+    factor = scale(app)
+    for processor in place.processors:
+        pool = problem.platform.pool_of(processor)
+        work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
+        own = work / speedup(place.threads)
+        overhead = factor * overhead_ns(problem, app, task) / len(place.processors)
+        load[processor] = load.get(processor, 0.0) + own + overhead
+        at = pool.processors.index(processor)
+        for k in range(1, min(place.threads, pool.count)):
+            beside = pool.processors[(at + k) % pool.count]
+            load[beside] = load.get(beside, 0.0) + own
+    return load
 
 
 def _add_hand_overs(
@@ -253,11 +264,18 @@ def _add_hand_overs(
                 load[wire.processor] += factor * times * float(wire.takes_ns(1, size))
         elif senders != receivers and channel.source_port != LINK:
             source = problem.platform.pool_of(senders[0]).kind
-            times, size = _hand_overs(problem, app, channel)
             for receiver in receivers:
                 kind = problem.platform.pool_of(receiver).kind
-                cost = times * problem.transfer(source, kind, size)
-                load[receiver] += factor * cost / len(receivers)
+                load[receiver] += crossing(problem, app, channel, source, kind) / len(receivers)
+
+
+def crossing(
+    problem: Problem, app: Application, channel: Channel, source: str, target: str
+) -> float:
+    """What the receiver of a channel's tokens takes for them, from one kind of processor to
+    another."""
+    times, size = _hand_overs(problem, app, channel)
+    return scale(app) * times * problem.transfer(source, target, size)
 
 
 def overhead_ns(problem: Problem, app: Application, task: Task) -> float:

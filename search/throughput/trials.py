@@ -81,6 +81,9 @@ class Trials:
         """True if nothing was tried yet."""
         return not self._entries
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def best(self, count: int = 1) -> list[Design]:
         """The best so far, best first."""
         return [e.design for e in sorted(self._entries.values(), key=self._value_of)[:count]]
