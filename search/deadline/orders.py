@@ -43,11 +43,12 @@ from .limits import held, in_ms
 from .problem import Assignment, JointProblem
 from .program import timed
 
-#: Bounds of orders that are computed for an assignment: by searches that look at many assignments,
-#: and by those whose answer is final or a proof.
-FEW_ORDERS, MANY_ORDERS = 60, 2000
-#: Apps of a component whose orders are all looked at, if so many are; of more, FEW_ORDERS are.
-MOST_APPS = 7
+#: Orders beside that by deadline that are looked at for an assignment: by searches that look at
+#: many assignments, and by those whose answer is final or a proof.
+FEW_ORDERS, MANY_ORDERS = 1, 2000
+#: Of components with more apps so many orders are looked at; of those with apps whose releases are
+#: not known, or with a common order of firings, so many: each look takes long.
+MOST_APPS, OF_MANY, OF_SLOW = 7, 60, 24
 #: In orders of which some app is late anyway, bounds beyond so many deadlines are not followed.
 ROUGH = Fraction(2)
 
@@ -160,7 +161,9 @@ class _Orders:
         self._cuts = not self._rebuilt and not any(g.trigger for g in system.groups)
         self._text = {g.name: g.priority for g in problem.groups}
         if len(system.groups) > MOST_APPS:
-            self._most = min(most, FEW_ORDERS)
+            self._most = min(self._most, OF_MANY)
+        if not self._cuts or any(g.offset is None for g in system.groups):
+            self._most = min(self._most, OF_SLOW)
         self._given = list(in_levels({g.name: g.priority for g in system.groups}))
         self._open = {name for name in self._names if self._text[name] is None}
         self._looks = 0
