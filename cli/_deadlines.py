@@ -101,15 +101,7 @@ def _processors(mapping: Mapping) -> str:
 
 def _priorities(order: PriorityOrder) -> str:
     """The order of the apps, and where it comes from."""
-    by = {
-        "text": "as the text has them",
-        "deadline": "by deadline",
-        "slack": "by deadline less work",
-        "search": "found by search",
-    }
-    said = f"priorities {order}: {by[order.by]}"
-    if order.why:
-        said += f"; by deadline, {order.why}"
+    said = f"priorities {order.in_words}"
     if any(len(level) > 1 for level in order.levels):
         said += "\napps that share a priority may delay each other"
     return said

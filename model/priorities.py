@@ -20,6 +20,14 @@ Level = tuple[str, ...]
 OrderedBy = Literal["text", "deadline", "slack", "search"]
 
 
+_BY: dict[OrderedBy, str] = {
+    "text": "as the text has them",
+    "deadline": "by deadline",
+    "slack": "by deadline less work",
+    "search": "found by search",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Urgency:
     """What decides on the priority of an app: its `number` in the text, larger = more urgent (None:
@@ -48,6 +56,12 @@ class PriorityOrder:
 
     def __str__(self) -> str:
         return " > ".join(" = ".join(level) for level in self.levels)
+
+    @property
+    def in_words(self) -> str:
+        """The order, where it comes from, and why."""
+        said = f"{self}: {_BY[self.by]}"
+        return f"{said}; by deadline, {self.why}" if self.why else said
 
 
 def priorities(apps: Iterable[Application]) -> dict[str, int]:

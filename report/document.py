@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from ..model.mapping import TimeSlack
 from .measured import ListSeen
 
 VERSION = 1
@@ -264,7 +265,8 @@ class SearchRow:
     improved. `decided` says how the race at its end has ended, empty without one. `front` has, with
     deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) of the
     Pareto-optimal answers. `used` are the pins of the mapping in use. `over` says among which
-    mappings the answer is optimal.
+    mappings the answer is optimal. `priorities` is the order of apps, empty where it decides
+    nothing.
     """
 
     name: str
@@ -282,6 +284,7 @@ class SearchRow:
     history: tuple[tuple[float, int, float | None, float | None], ...]
     front: tuple[tuple[float, float, str], ...]
     why: tuple[str, ...]
+    priorities: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +403,7 @@ class Document:
     dla: tuple[AcceleratorRow, ...]
     compare: CompareRow | None
     missing: dict[str, str]
+    slack: tuple[TimeSlack, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The document as plain data, with the version of its form."""

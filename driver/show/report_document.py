@@ -123,6 +123,7 @@ class DocumentRows:
             dla=tuple(map(_limited, self._limited)),
             compare=versus,
             missing=dict(self._missing),
+            slack=() if self._mapping is None else self._mapping.slack,
         )
 
     def _told(self) -> Iterator[Diagnostic]:
@@ -467,6 +468,7 @@ class DocumentRows:
             history=tuple((p.seconds, p.evaluations, p.value, p.bound) for p in effort.history),
             front=tuple((p.utilization, p.tightest, p.pins) for p in effort.front),
             why=mapping.why,
+            priorities="" if mapping.priorities is None else mapping.priorities.in_words,
         )
 
 

@@ -115,6 +115,20 @@ function suppositions(rows, label) {
   });
 }
 
+/** How much longer tasks may take until an app is late. */
+function slackTable() {
+  const { word, text } = timeColumn(D.slack.flatMap((r) => [r.now_ns, r.most_ns]));
+  const figure = (key) => ({ cell: (r) => number(r[key], text, { "data-key": key }), by: (r) => r[key] });
+  const columns = [
+    { head: "slack of", class: "name", cell: (r) => nameCell(shown(r.of)), by: (r) => r.of },
+    { head: `worst case, ${word}`, ...figure("now_ns") },
+    { head: `may take, ${word}`, ...figure("most_ns") },
+    { head: "factor", cell: (r) => number(r.factor, (v) => v.toFixed(3), { "data-key": "factor" }), by: (r) => r.factor },
+    { head: "then late", class: "text", cell: (r) => h("td", { class: "text" }, r.late.join(", ") || "nothing"), by: (r) => r.late.join() },
+  ];
+  return [h("h3", {}, "Slack: how long tasks may take, each row alone"), table("slack-table", "Slack", columns, D.slack)];
+}
+
 function pathsSection() {
   const made = section("paths", "Latencies", "From the release of the newest data to the end of the task that needs it. A bound is proved for the mapped program" + (D.twin ? " on the platform; what is measured is of a twin." : ": nothing measured may be above it."));
   const figures = D.paths.flatMap((p) => [p.p50_ns, p.p99_ns, p.max_ns, p.bound_ns, p.deadline_ns]);
@@ -134,6 +148,7 @@ function pathsSection() {
     { head: "above bound", cell: (p) => number(p.above_bound, String, { "data-key": "above_bound", class: p.above_bound ? "off" : null }), by: (p) => p.above_bound },
   ], D.paths));
   made.append(...suppositions(D.paths, pathName));
+  if (D.slack.length) made.append(...slackTable());
   const drawn = D.paths.filter((p) => p.counts.length);
   made.append(h("div", { class: "grid" }, drawn.map((p) => h("figure", { class: "plot" }, h("h3", {}, name(pathName(p))), histogram(p)))));
   if (!drawn.length) made.append(nothing(D.missing.run ? "Nothing was run: measured latencies are missing." : "No frame was finished: there are no latencies.", D.missing.run));
@@ -382,6 +397,7 @@ function searchSection() {
   }
   const rows = [["search", found.name], ["objective", found.objective], ["looked at", `${count(found.evaluations, "configuration")}${found.measured_runs ? `, ${count(found.measured_runs, "run")}` : ""}`],
     ["took", `${found.seconds.toFixed(1)} s, seed ${found.seed}`], ["optimal", found.optimal ? `yes, in the model of times, ${found.over}` : "not proved"]];
+  if (found.priorities) rows.push(["priorities", found.priorities]);
   made.append(h("dl", { class: "facts" }, rows.map(([word, value]) => [h("dt", {}, word), h("dd", {}, value)])));
   if (found.why.length) made.append(h("ul", { class: "notes" }, found.why.map((line) => h("li", {}, prose(line)))));
   if (found.history.some(([, , v]) => v !== null)) made.append(convergence(found));

@@ -204,3 +204,13 @@ def test_slack_and_what_would_help_are_tested_changes(write: Write) -> None:
     path.write_text("task T { wcet 1 ms }\napp A { t: T }\nplatform p { cpu c }\n")
     done = CliRunner().invoke(app, ["map", str(path), "--platform", "p", "--slack"])
     assert done.exit_code == 1 and "only times of apps with periods have slack" in done.stderr
+
+
+def test_the_report_has_the_order_and_the_slack(write: Write) -> None:
+    path = write(TWO % ("", ""))
+    mapped(path, "--slack")
+    done = CliRunner().invoke(app, ["report", str(path), "--platform", "p", "--json"])
+    document = json.loads(done.stdout)
+    assert document["search"]["priorities"] == "A > B: by deadline"
+    rows = {row["of"]: row for row in document["slack"]}
+    assert rows["B.t"]["most_ns"] == 16 * 10**6 and rows["all"]["late"] == ["B"]
