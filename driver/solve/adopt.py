@@ -54,6 +54,8 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
         groups=(),
         utilization=(),
         memory=None,
+        priorities=None,
+        slack=(),
         effort=replace(before.effort, optimal=False),
         why=(WHY,),
     )
@@ -129,4 +131,5 @@ def _with_bounds(valid: Valid, pins: tuple[Pin, ...], found: Mapping) -> Mapping
         predicted_period_ns=mapping.predicted_period_ns,
         groups=mapping.groups,
         utilization=mapping.utilization,
+        priorities=mapping.priorities,
     )

@@ -49,6 +49,24 @@ platform p { cpu c[1] scheduler fixed_priority }
 """
 
 
+CODE = "def source(): return 1\ndef middle(x): return x\ndef sink(x): pass\n"
+
+
+def in_python(text: str) -> str:
+    """The text with Python code for its tasks."""
+    for task, ports, name in (
+        ("T00", "out y: int32", "source"),
+        ("T01", "in x: int32 out y: int32", "middle"),
+        ("T02", "in x: int32", "sink"),
+        ("T10", "", "source"),
+        ("T20", "", "source"),
+    ):
+        text = text.replace(
+            f"task {task} {{ {ports}", f'task {task} {{ {ports} python "t.py:{name}"'
+        )
+    return text
+
+
 def mapped(path: Path, *words: str) -> tuple[int, str]:
     command = ["map", str(path), "--platform", "p", "--no-measure", "--evaluations", "60", *words]
     done = CliRunner().invoke(app, command)
@@ -126,19 +144,8 @@ def test_where_no_order_is_in_time_it_is_said_whether_all_were_tried(write: Writ
 
 def test_a_build_has_the_order_that_was_found(write: Write) -> None:
     """Until the text has a number that contradicts it."""
-    code = "def source(): return 1\ndef middle(x): return x\ndef sink(x): pass\n"
-    text = FOUND.replace("NUMBER", "")
-    for task, ports, name in (
-        ("T00", "out y: int32", "source"),
-        ("T01", "in x: int32 out y: int32", "middle"),
-        ("T02", "in x: int32", "sink"),
-        ("T10", "", "source"),
-        ("T20", "", "source"),
-    ):
-        text = text.replace(
-            f"task {task} {{ {ports}", f'task {task} {{ {ports} python "t.py:{name}"'
-        )
-    path = write(text, t_py=code)
+    text = in_python(FOUND.replace("NUMBER", ""))
+    path = write(text, t_py=CODE)
     assert mapped(path)[0] == 0
     assert ranks(path) == {"A0": 2, "A1": 3, "A2": 1}
     path.write_text(text.replace("deadline 11784 us", "deadline 11784 us priority 9"))
@@ -214,3 +221,24 @@ def test_the_report_has_the_order_and_the_slack(write: Write) -> None:
     assert document["search"]["priorities"] == "A > B: by deadline"
     rows = {row["of"]: row for row in document["slack"]}
     assert rows["B.t"]["most_ns"] == 16 * 10**6 and rows["all"]["late"] == ["B"]
+
+
+def test_each_state_has_an_order_of_its_own(write: Write) -> None:
+    states = """
+    scenario Drive {
+        event go, back
+        initial state one { run A0, A1, A2 }
+        state two { run A0, A2 }
+        one -> two on go   two -> one on back
+    }
+    """
+    path = write(in_python(FOUND.replace("NUMBER", "")) + states, t_py=CODE)
+    status, out = mapped(path)
+    assert status == 0
+    assert "priorities A1 > A0 > A2: found" in out and "priorities A0 > A2: found" in out
+    built = path.parent / "built"
+    command = ["build", str(path), "--platform", "p", "--no-measure", "-o", str(built)]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    found = json.loads((built / "deployment.json").read_text())["scenario"]["states"]
+    orders = [{a["name"]: a["priority"] for a in state["apps"]} for state in found]
+    assert orders == [{"A0": 2, "A1": 3, "A2": 1}, {"A0": 2, "A2": 1}]
