@@ -125,15 +125,13 @@ def _places(names: set[str], used: Mapping[str, set[str]]) -> set[str]:
 
 
 def _late(problem: JointProblem, worst: WorstCases) -> dict[str, str]:
-    """The groups with a deadline that is not kept, and what they need, in words."""
+    """The groups with a deadline that is not kept, and which one, in words."""
     late = {}
     for group in problem.groups:
         for each in held(group, worst):
             if not each.met and group.name not in late:
-                needs = "has no bound"
-                if each.bound is not None:
-                    needs = f"takes {in_ms(each.bound)} of {in_ms(each.due)}"
-                late[group.name] = f"{each.name(group)} {needs}"
+                due = "has no bound" if each.due is None else f"is late for its {in_ms(each.due)}"
+                late[group.name] = f"{each.name(group)} {due}"
     return late
 
 
