@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,16 +108,21 @@ def _priorities(order: PriorityOrder) -> str:
     return said
 
 
-def _slack(rows: Iterable[TimeSlack]) -> str:
-    """How much longer tasks may take."""
+def _slack(rows: Sequence[TimeSlack]) -> str:
+    """How much longer tasks may take; those of which no time helps only in number."""
     from ..runtime.report import columns
 
     lines = [["slack", "worst case ms", "may take ms", "x", "then late"]]
     for row in rows:
-        factor = "-" if row.factor is None else f"{row.factor:.3f}"
-        late = ", ".join(row.late) if row.late else "nothing"
-        lines.append([row.of, _ms(row.now_ns), _ms(row.most_ns), factor, late])
-    return columns(lines)
+        if row.factor is not None:
+            late = ", ".join(row.late) if row.late else "nothing"
+            factor = f"{floor(1000 * row.factor) / 1000:.3f}"
+            lines.append([row.of, _ms(row.now_ns), _ms(row.most_ns), factor, late])
+    others = sum(row.factor is None for row in rows)
+    if not others:
+        return columns(lines)
+    said = f"{others} tasks and apps: no time of them alone that was tried keeps all deadlines"
+    return said if len(lines) == 1 else f"{columns(lines)}\n{said}"
 
 
 def _head(subject: str, bound: str, ran: bool) -> list[str]:

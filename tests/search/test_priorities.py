@@ -242,3 +242,11 @@ def test_each_state_has_an_order_of_its_own(write: Write) -> None:
     found = json.loads((built / "deployment.json").read_text())["scenario"]["states"]
     orders = [{a["name"]: a["priority"] for a in state["apps"]} for state in found]
     assert orders == [{"A0": 2, "A1": 3, "A2": 1}, {"A0": 2, "A2": 1}]
+
+
+def test_what_is_late_is_told_which_times_would_do(write: Write) -> None:
+    path = write(TWO % ("priority 1", "priority 1"))
+    status, out = mapped(path, "--slack")
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
+    assert status == 1 and rows["B.t"][3:] == ["0.499", "A"] and "A.t" not in rows
+    assert "1 tasks and apps: no time of them alone that was tried keeps all deadlines" in out
