@@ -14,20 +14,16 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+from orders import called, draw
 
-from flowc.cli import app as cli
-from typer.testing import CliRunner
-
-from orders import draw
-
+#: Evaluations of a search.
+EVALUATIONS = 60
 #: Lines behind this one are changes, with an indent.
 HEAD = "each of these alone keeps all deadlines"
 
@@ -93,13 +89,6 @@ CHANGES: dict[str, tuple[str, Callable[..., str]]] = {
 }
 
 
-def asked(path: Path, text: str) -> tuple[int, str]:
-    path.write_text(text)
-    command = ["map", str(path), "--platform", "p", "--no-measure", "--evaluations", "60"]
-    done = CliRunner().invoke(cli, [*command, "--explain"])
-    return done.exit_code, done.stdout
-
-
 def told(out: str) -> list[str]:
     """The changes that are told."""
     lines = out.splitlines()
@@ -122,7 +111,7 @@ def main() -> int:
         path = Path(folder) / "late.flow"
         for seed in range(options.seed, options.seed + options.texts):
             text = late_text(seed)
-            status, out = asked(path, text)
+            status, out = called(path, text, EVALUATIONS, "--explain")
             if status == 0 or "maximum utilization" not in out:
                 counts["in time or refused"] += 1
                 continue
@@ -137,7 +126,7 @@ def main() -> int:
                 )
                 changed = CHANGES[kind][1](text, *found.groups())
                 counts[f"told: {kind}"] += 1
-                if asked(path, changed)[0] == 0:
+                if called(path, changed, EVALUATIONS, "--explain")[0] == 0:
                     counts[f"kept: {kind}"] += 1
                 else:
                     wrong.append(f"seed {seed}:{line}")

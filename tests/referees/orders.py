@@ -105,20 +105,25 @@ class Answer:
     ruled_out: bool
 
 
+def called(path: Path, text: str, evaluations: int, word: str) -> tuple[int, str]:
+    """The exit status and the output of `flowc map` of a text, with a further option."""
+    path.write_text(text)
+    command = ["map", str(path), "--platform", "p", "--no-measure"]
+    done = CliRunner().invoke(cli, [*command, "--evaluations", str(evaluations), word])
+    return done.exit_code, done.stdout
+
+
 def asked(folder: Path, text: str, evaluations: int) -> Answer | None:
     """The answer of `flowc map`; None if it refuses the text."""
     path = folder / "drawn.flow"
-    path.write_text(text)
-    command = ["map", str(path), "--platform", "p", "--no-measure"]
-    done = CliRunner().invoke(cli, [*command, "--evaluations", str(evaluations), "--json"])
-    if not done.stdout.startswith("{"):
+    status, said = called(path, text, evaluations, "--json")
+    if not said.startswith("{"):
         return None
     stored = folder / "drawn.p.mapping.json"
     order = json.loads(stored.read_text()).get("priorities") if stored.exists() else None
-    kept = done.exit_code == 0
-    if kept:
+    if status == 0:
         return Answer(True, "one app" if order is None else order["by"], False)
-    said = CliRunner().invoke(cli, [*command, "--evaluations", str(evaluations)]).stdout
+    _, said = called(path, text, evaluations, "--explain")
     return Answer(False, "", "ruled out" in said or "no mapping fits" in said)
 
 
