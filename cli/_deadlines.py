@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,8 +115,7 @@ def _slack(rows: Sequence[TimeSlack]) -> str:
     for row in rows:
         if row.factor is not None:
             late = ", ".join(row.late) if row.late else "nothing"
-            factor = f"{floor(1000 * row.factor) / 1000:.3f}"
-            lines.append([row.of, _ms(row.now_ns), _ms(row.most_ns), factor, late])
+            lines.append([row.of, _ms(row.now_ns), _ms(row.most_ns), f"{row.factor:.3f}", late])
     others = sum(row.factor is None for row in rows)
     if not others:
         return columns(lines)

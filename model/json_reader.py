@@ -208,7 +208,7 @@ def _list(kind: Any) -> _Reader:
     item = _reader(kind)
     of = get_args(kind)
     pairs = get_origin(kind) is tuple and len(of) == 2 and of[0] is str and of[1] is not Ellipsis
-    value_of = _named(get_args(kind)[1]) if pairs else None
+    value_of = _named(of[1]) if pairs else None
 
     def listed(value: Any) -> tuple[Any, ...]:
         if value_of is not None and isinstance(value, dict):

@@ -212,6 +212,13 @@ class TimedGroup:
     gated: bool = False
 
     @property
+    def tied(self) -> tuple[str, ...]:
+        """The groups that its bounds depend on wherever they run: the one whose tokens release it,
+        and those on the way of ages and reactions that end here."""
+        before = () if self.trigger is None else (self.trigger.group,)
+        return (*before, *(name for chain in self.chains for name in chain.groups))
+
+    @property
     def on_clock(self) -> str:
         """The clock that its offset counts on; one of its own where that is not known."""
         return f"of {self.name}" if self.offset is None else self.clock

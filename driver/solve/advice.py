@@ -134,8 +134,7 @@ def _of_cores(problem: JointProblem) -> Iterator[Change]:
         pools = [more if p == pool else p for p in problem.platform.pools]
         larger = replace(problem, platform=replace(problem.platform, pools=tuple(pools)))
         try:
-            budget = Budget(2.0, EVALUATIONS)
-            found = search(larger, name="auto", seed=0, budget=budget)
+            found = search(larger, name="auto", seed=0, budget=Budget(evaluations=EVALUATIONS))
         except Refused:
             continue
         if found.verdict is not None and found.verdict.feasible:

@@ -40,5 +40,5 @@ def require_deadlines(kind: str) -> None:
 
 def _row(found: Slack) -> TimeSlack:
     most_ns = None if found.most_ns is None else floor(found.most_ns)
-    factor = None if found.factor is None else float(found.factor)
+    factor = None if found.factor is None else floor(1000 * found.factor) / 1000
     return TimeSlack(found.of, ceil(found.now_ns), most_ns, factor, found.late)

@@ -181,13 +181,11 @@ def taken_in_states(
     valid: ValidScenario, profile: Profile | None, mapping: Mapping
 ) -> PlannedMemory:
     """The weights of all networks, and the rest of the state that needs most. Raises Errors."""
-    own = {s.state: s for s in mapping.states if s.placements}
-    mappings = {}
-    for name in valid.states:
-        state = own.get(name)
-        mappings[name] = mapping
-        if state is not None:
-            mappings[name] = in_state(mapping, state.placements, state.priorities)
+    own = {s.state: s.placements for s in mapping.states if s.placements}
+    mappings = {
+        name: in_state(mapping, own[name], None) if name in own else mapping
+        for name in valid.states
+    }
     memory = memory_of([_deployed(valid.states[name], profile, m) for name, m in mappings.items()])
     return memory or PlannedMemory(0, 0, 0)
 

@@ -44,7 +44,4 @@ def _directly(group: TimedGroup, system: TimedSystem) -> Iterator[str]:
         }
         if before or theirs & dragged:
             yield other.name
-    if group.trigger is not None:
-        yield group.trigger.group
-    for chain in group.chains:
-        yield from chain.groups
+    yield from group.tied

@@ -22,13 +22,13 @@ have them stay in their order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import factorial
 
 from ...analysis.timing.response_time import worst_cases, worst_cases_in_time
-from ...analysis.timing.system import TimedGroup, TimedSystem, utilization
+from ...analysis.timing.system import TimedSystem, utilization
 from ...analysis.timing.terms import WorstCases
 from ...model.priorities import (
     Level,
@@ -102,7 +102,7 @@ def components(system: TimedSystem) -> list[set[str]]:
     if system.slowdowns:
         return [set(left)]
     used = {g.name: {task.processor for task in g.tasks} for g in system.groups}
-    tied = {g.name: {g.name, *_tied(g)} for g in system.groups}
+    tied = {g.name: {g.name, *g.tied} for g in system.groups}
     found: list[set[str]] = []
     for name in left:
         own = {name} | tied[name]
@@ -110,14 +110,6 @@ def components(system: TimedSystem) -> list[set[str]]:
         found = [c for c in found if c not in near]
         found.append(own.union(*near))
     return found
-
-
-def _tied(group: TimedGroup) -> Iterator[str]:
-    """The groups that a group's bounds depend on wherever they run."""
-    if group.trigger is not None:
-        yield group.trigger.group
-    for chain in group.chains:
-        yield from chain.groups
 
 
 def _places(names: set[str], used: Mapping[str, set[str]]) -> set[str]:

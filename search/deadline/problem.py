@@ -215,11 +215,8 @@ class TaskGroup:
     def tied(self) -> tuple[str, ...]:
         """The groups that its bounds depend on wherever they run: whose tokens release it, and
         those on the way of ages and reactions that end here."""
-        before = (
-            ()
-            if self.release is None or self.release.trigger is None
-            else (self.release.trigger.app,)
-        )
+        trigger = None if self.release is None else self.release.trigger
+        before = () if trigger is None else (trigger.app,)
         return (*before, *(name for chain in self.chains for name in chain.groups))
 
     @property

@@ -41,11 +41,8 @@ def _held(problems: Collection[JointProblem], cores: FewestCores | None) -> Iter
         yield "1 CPU" if cores.count == 1 else f"{cores.count} CPUs"
     if any(problem.pins for problem in problems):
         yield "pins"
-    for problem in problems:
-        numbered = any(group.priority is not None for group in problem.groups)
-        if len(problem.period) > 1 and (numbered or not problem.ranked):
-            yield "priorities of the text" if problem.ranked and problem.is_open else "priorities"
-            break
+    held = filter(None, map(_held_priorities, problems))
+    yield from next(held, ())
     whole = [task for problem in problems for task in problem.tasks if task.engine]
     if whole or any(problem.networks for problem in problems):
         yield from ("batches", "precisions", "engines")
@@ -56,3 +53,11 @@ def _held(problems: Collection[JointProblem], cores: FewestCores | None) -> Iter
     pools = [pool for problem in problems for pool in problem.platform.pools]
     if any(len(pool.frequencies_hz) > 1 for pool in pools):
         yield "clock rates"
+
+
+def _held_priorities(problem: JointProblem) -> tuple[str, ...]:
+    """The priorities that the text gives, or that decide only between releases at one time."""
+    numbered = any(group.priority is not None for group in problem.groups)
+    if len(problem.period) < 2 or (problem.ranked and not numbered):
+        return ()
+    return ("priorities of the text" if problem.ranked and problem.is_open else "priorities",)
