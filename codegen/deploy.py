@@ -203,8 +203,9 @@ def deploy(
         for app in system.apps
     )
     app_of = {task.name: app for app in system.apps for task in app.tasks}
+    types = platform.types
     workers = tuple(
-        replace(worker, reservation=reservation(worker, app_of, stated))
+        replace(worker, reservation=reservation(worker, app_of, stated, types[worker.processor]))
         for worker in threads.workers
     )
     whole = Deployment(
@@ -275,8 +276,8 @@ class _Build:
         no word of the text: bounds have their measured times once the program has run."""
         if task.resampling is not None:
             return None
-        kind = self.platform.pool_of(self.placement[task.name].processors[0]).kind
-        time = self.stated.of[task.name].get(kind)
+        type_ = self.platform.pool_of(self.placement[task.name].processors[0]).type
+        time = self.stated.of[task.name].get(type_)
         return time if time is not None and time.from_text else None
 
     def _site(self, task: Task, made: _Tasks, batch: int, lists: bool) -> CodeSite:

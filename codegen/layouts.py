@@ -126,6 +126,7 @@ def _shape(state: DeployedState) -> object:
             w.scheduler,
             tuple(_entry(e, place) for e in w.order),
             w.fixed_priority,
+            w.bound,
             w.background,
             w.server,
         )

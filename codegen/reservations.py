@@ -18,10 +18,10 @@ from ..model.times import FiringTime, Times
 
 
 def reservation(
-    worker: DeployedWorker, apps: Mapping[str, Application], times: Times
+    worker: DeployedWorker, apps: Mapping[str, Application], times: Times, type_: str
 ) -> Reservation | None:
-    """What the worker reserves; `apps` are those of each task. None where the text does not bound
-    its work, that is too much, or a reservation would not suit it.
+    """What the worker reserves on CPUs of a type; `apps` are those of each task. None where the
+    text does not bound its work, that is too much, or a reservation would not suit it.
 
     It suits a worker without a priority that fires tasks of one app with a period, whose iterations
     are not joined to rounds, shared with replicas, or begun by data from outside.
@@ -33,7 +33,7 @@ def reservation(
         return None
     work = 0
     for entry in worker.order:
-        time = times.of[entry.task].get("cpu")
+        time = times.of[entry.task].get(type_)
         if apps[entry.task] is not app or time is None or not _suits(entry, app, time):
             return None
         work += _work_ns(entry, time)

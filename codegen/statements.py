@@ -25,12 +25,13 @@ from .names import literal
 #: Classes of the runtime: what is measured over several apps.
 END_TO_END: dict[PathKind, str] = {"age": "Age", "reaction": "Reaction"}
 #: Classes of the runtime: how threads are scheduled.
-BACKGROUND, FIXED_PRIORITY, SERVER = "Background", "FixedPriority", "Server"
+BACKGROUND, BOUND, FIXED_PRIORITY, SERVER = "Background", "Bound", "FixedPriority", "Server"
 #: Names that main.py uses itself.
 RESERVED = frozenset(
     {
         "Control",
         BACKGROUND,
+        BOUND,
         "Dropping",
         "Event",
         "Fire",
@@ -149,6 +150,8 @@ def scheduling(worker: DeployedWorker) -> str:
     others."""
     called = scheduling_class(worker)
     arguments = [str(number) for number in worker.fixed_priority or ()]
+    if called == BOUND:
+        arguments.append(str(worker.bound))
     if called == BACKGROUND:
         del arguments[1:]
     if worker.server is not None:
@@ -162,7 +165,9 @@ def scheduling_class(worker: DeployedWorker) -> str:
         return BACKGROUND
     if worker.server is not None:
         return SERVER
-    return "" if worker.fixed_priority is None else FIXED_PRIORITY
+    if worker.fixed_priority is not None:
+        return FIXED_PRIORITY
+    return "" if worker.bound is None else BOUND
 
 
 def entry_text(entry: Entry, task: str) -> str:

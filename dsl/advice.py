@@ -71,6 +71,8 @@ ITEMS = {
     "PLATFORM": (
         "scheduler",
         "wakeup",
+        "type",
+        "on",
         "frequencies",
         "idle",
         "busy",

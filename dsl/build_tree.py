@@ -234,8 +234,16 @@ class TreeBuilder:
         number = None if tries is None else self.number(self.token_span(tries), tries)
         return s.OnErrorDecl(self._word(event), self._word(policy), number, every, span)
 
-    def wcet(self, span: Span, amount: Any, unit: Token) -> s.WcetDecl:
-        return s.WcetDecl(amount, self._word(unit), span)
+    def processor_type(self, span: Span, name: Token, of_machine: Token | None) -> s.Word:
+        return s.Word(str(name) if of_machine is None else f"{name}.{of_machine}", span)
+
+    def firing_time(
+        self, span: Span, amount: Any, unit: Token, on: s.Word | None
+    ) -> s.FiringTimeDecl:
+        return s.FiringTimeDecl(amount, self._word(unit), on, span)
+
+    def wcet(self, span: Span, *times: s.FiringTimeDecl) -> s.WcetDecl:
+        return s.WcetDecl(times, span)
 
     def task(self, span: Span, name: Token, params: Any, *items: Any) -> s.TaskDecl:
         return s.TaskDecl(self._word(name), params or (), items, self._doc(span), span)
@@ -415,6 +423,15 @@ class TreeBuilder:
 
     def busy(self, span: Span, values: tuple[s.Expr, ...], unit: Token) -> s.PoolOption:
         return self._option("busy", span, values, unit)
+
+    def pool_type(self, span: Span, name: Token) -> s.PoolOption:
+        return self._option("type", span, (), name)
+
+    def speed(self, span: Span, factor: s.Expr) -> s.PoolOption:
+        return s.PoolOption("speed", (factor,), s.Word("speed", span), span)
+
+    def cores(self, span: Span, numbers: tuple[s.Expr, ...]) -> s.PoolOption:
+        return s.PoolOption("on", numbers, s.Word("on", span), span)
 
     def power(self, span: Span, amount: s.Expr, unit: Token) -> s.PowerDecl:
         return s.PowerDecl(self._quantity(amount, unit), span)

@@ -223,6 +223,7 @@ def _space(left: Token, right: Token, before: Token | None) -> str:
         return ""
     if right.type == "LSQB" and left.type not in (
         "RATE",
+        "ON",
         "FREQUENCIES",
         "IDLE",
         "BUSY",

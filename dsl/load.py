@@ -39,6 +39,7 @@ from .modules import clashes
 from .parse import Parser
 from .platforms import clock_pins, pins
 from .platforms import platform as elaborate
+from .processor_types import times_on_unknown
 from .scenarios import scenario_of
 from .shares import check_shares
 from .versions import Versions
@@ -100,6 +101,8 @@ def load(
         scenario = elaborator.scenario(apps)
     check_shares(apps, elaborator.has_states, context)
     platforms = elaborator.platforms(builtin)
+    tasks = (d for d in elaborator.declarations if isinstance(d, s.TaskDecl))
+    times_on_unknown(tasks, platforms.values(), SHIPPED.values(), context)
     pinned, clocks = elaborator.mappings([apps, *others], platforms, scenario)
     if opened is not None:
         apps, pinned = elaborator.opened(opened, apps), []

@@ -12,6 +12,7 @@ from functools import cache
 
 from ..model.collecting import no_garbage_collection
 from ..model.diagnostic import Diagnostic, Note, did_you_mean, one_of
+from ..model.platform import KINDS
 from ..model.span import Span
 from .advice import Advice, SyntaxFault, advise, named
 from .build_tree import TooDeep, TreeBuilder
@@ -204,6 +205,8 @@ class Parser:
         return result
 
     def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
+        if chunk[0].type == "TASK":
+            _tell_types(chunk)
         try:
             result: Declaration | Unfit = self._table.read(self._builder.file, chunk)
         except TooDeep:
@@ -345,6 +348,42 @@ def _looks_declared(tokens: list[Token], i: int) -> bool:
     return (kinds[1] == "NAME" and kinds[2] in ("LBRACE", "LPAR", "FROM", "EQUAL")) or kinds[
         1
     ] == "ON"
+
+
+#: What a `wcet` consists of, beside `on`.
+_OF_TIMES = frozenset(
+    (
+        "NAME",
+        "NUMBER",
+        "ADD",
+        "MUL",
+        "LPAR",
+        "RPAR",
+        "LSQB",
+        "RSQB",
+        "COMMA",
+        "FOR",
+        "DOT",
+        "ENGINE",
+    )
+)
+
+
+def _tell_types(task: list[Token]) -> None:
+    """Tell `wcet 2 ms on big` from items that begin with `on` as well: `on error`, and code for a
+    kind of processor."""
+    in_wcet = False
+    for at, token in enumerate(task):
+        if token.type == "WCET":
+            in_wcet = True
+        elif token.type == "ON" and in_wcet and at + 1 < len(task):
+            is_code = [t.type for t in task[at + 2 : at + 4]] == ["NAME", "STRING"]
+            if task[at + 1] == "error" or (is_code and task[at + 1] in KINDS):
+                in_wcet = False
+            else:
+                token.type = "_ON_TYPE"
+        else:
+            in_wcet = in_wcet and token.type in _OF_TIMES
 
 
 def _names_declared(chunk: list[Token]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from .expression_syntax import Element, Expr, Quantity, Text, Word
 @dataclass(frozen=True, slots=True)
 class PoolOption:
     """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7`
-    (`word` = its key), `idle [..] W`, `busy [..] W`."""
+    (`word` = its key), `idle [..] W`, `busy [..] W`, `type a76`, `speed 0.4`, `on [4, 5]`."""
 
     key: str
     values: tuple[Expr, ...]

@@ -31,6 +31,7 @@ from ..model.platform import (
     NPU_ENGINES,
     SCHEDULERS,
     Contention,
+    Kind,
     Platform,
     Pool,
     Scheduler,
@@ -43,6 +44,7 @@ from . import rig
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
+from .processor_types import check_numbers, typed
 
 
 def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator) -> Platform:
@@ -60,6 +62,8 @@ def platform(declaration: s.PlatformDecl, context: Context, evaluate: Evaluator)
         pools |= {pool.name: pool for pool in rig.pools(machine, own.values())}
     wires = rig.wires(declaration, names, context, evaluate)
     pools |= {pool.name: pool for pool in rig.links(wires)}
+    pools = {pool.name: pool for pool in typed(pools.values())}
+    check_numbers(pools.values(), declaration.name.span, context)
     if not any(isinstance(item, s.PoolDecl | s.MachineDecl) for item in declaration.items):
         _without_processors(f"platform `{declaration.name.text}`", declaration.name.span, context)
     dla = any(p.kind == "dla" for p in pools.values())
@@ -212,6 +216,7 @@ def _pool(item: s.PoolDecl, context: Context, evaluate: Evaluator) -> Pool | Non
         options[option.key] = option
         pool = _with_option(pool, option, context, evaluate)
     _check_power(pool, options, context)
+    _check_cores(pool, options, context)
     if not _check_engine(pool, options, item, context):
         return None
     return None if count is None else pool
@@ -260,6 +265,16 @@ def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: E
             return replace(pool, engines=engines, engines_total=_in_total(word, context))
         case "engine":
             return replace(pool, engine=word.text)
+        case "type":
+            return replace(pool, type=_type(word, pool.kind, context))
+        case "speed":
+            return replace(pool, speed=_speed(option, pool.kind, context, evaluate))
+        case "on":
+            numbers = [
+                evaluate.integer(value, {}, "the number of a core", 0, MOST_PROCESSORS - 1)
+                for value in values
+            ]
+            return replace(pool, cores=tuple(number for number in numbers if number is not None))
         case "compute":
             return replace(pool, compute=_capability(option, pool.kind, context, evaluate))
         case _:
@@ -301,6 +316,46 @@ def _wakeup(option: s.PoolOption, kind: str, context: Context, evaluate: Evaluat
         return 0
     latency = evaluate.quantity(option.values[0], option.word, "time", "a wake-up latency", {})
     return ceil(latency or 0)
+
+
+def _type(word: s.Word, kind: Kind, context: Context) -> str:
+    """The name of a type, which is no kind; the kind after a fault."""
+    if word.text not in KINDS:
+        return word.text
+    message = f"`{word.text}` is a kind of processor, and no type of one"
+    help_text = "name what these processors are, such as `type a76`, or leave it out"
+    context.fault("F543", message, word.span, help=help_text)
+    return kind
+
+
+def _speed(option: s.PoolOption, kind: str, context: Context, evaluate: Evaluator) -> Fraction:
+    """A speed above 0, relative to other CPUs of the platform; 0 after a fault."""
+    if kind != "cpu":
+        help_text = "leave it out, and measure there: `flowc profile`"
+        context.fault("F543", f"a {kind} has no `speed`", option.span, help=help_text)
+        return Fraction(0)
+    speed = evaluate.number(option.values[0], {}, "a speed", 0)
+    if speed == 0:
+        message = "processors of speed 0 never end anything"
+        help_text = "the fastest ones have 1, and those that take twice as long 0.5"
+        context.fault("F543", message, option.span, help=help_text)
+    return Fraction(speed or 0)
+
+
+def _check_cores(pool: Pool, options: dict[str, s.PoolOption], context: Context) -> None:
+    """Behind `on` is a number for each CPU."""
+    if "on" not in options:
+        return
+    span = options["on"].span
+    if pool.kind != "cpu":
+        message = f"`{pool.name}` is a {pool.kind}: the operating system numbers CPUs only"
+        context.fault("F543", message, span, help="leave `on` out")
+    elif len(set(pool.cores)) != pool.count:
+        has = _counted(pool.count, "processor", one="one processor")
+        numbers = _counted(len(set(pool.cores)), "number", one="one number")
+        message = f"`{pool.name}` has {has} and {numbers}"
+        help_text = "give each its number in /sys/devices/system/cpu, once"
+        context.fault("F543", message, span, help=help_text)
 
 
 def _in_total(word: s.Word, context: Context) -> bool:

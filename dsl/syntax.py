@@ -164,9 +164,18 @@ class EventsDecl:
 
 
 @dataclass(frozen=True, slots=True)
-class WcetDecl:
+class FiringTimeDecl:
+    """`2 ms on big`: of a firing on processors of a type or a kind; without `on`, on all others."""
+
     amount: Expr | Phases
     unit: Word
+    on: Word | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WcetDecl:
+    times: tuple[FiringTimeDecl, ...]
     span: Span
 
 

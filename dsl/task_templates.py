@@ -90,8 +90,8 @@ class TaskBuilder:
         reference = self._only(s.ReferenceDecl, "reference")
         tolerance = self._only(s.ToleranceDecl, "tolerance")
         implementations = self._implementations()
-        times = () if wcet is None else self._times(wcet)
-        self._check_phases(wcet, times)
+        self._check_rate_lists()
+        times = {} if wcet is None else self._times(wcet)
         if not self._good:
             return None
         self._check_stateless()
@@ -111,7 +111,7 @@ class TaskBuilder:
             implementations,
             tuple(self._state),
             self._is_stateless(implementations),
-            times,
+            times.pop("", ()),
             None,
             self._declaration.doc,
             self._declaration.name.span,
@@ -123,6 +123,7 @@ class TaskBuilder:
             on_error=self._on_error,
             restart=self._restart,
             events=tuple(self._events),
+            wcet_on=tuple(times.items()),
         )
         inputs = {p.name: ("", p) for p in self._inputs}
         outputs = {p.name: ("", p) for p in self._outputs}
@@ -345,15 +346,31 @@ class TaskBuilder:
             self._context.fault("F309", message, places[array.name], help="remove it")
 
     # -- times -------------------------------------------------------------------------------------
-    def _times(self, wcet: s.WcetDecl) -> tuple[Fraction, ...]:
+    def _times(self, wcet: s.WcetDecl) -> dict[str, tuple[Fraction, ...]]:
+        """Nanoseconds of each phase, or of all, by the type of processors, "" for all others;
+        without those that are faulty."""
+        times: dict[str, tuple[Fraction, ...]] = {}
+        spans: dict[str, Span] = {}
+        for declared in wcet.times:
+            on = "" if declared.on is None else declared.on.text
+            if on in spans:
+                where = f"on `{on}`" if on else "for all processors"
+                message = f"the time {where} is given twice"
+                self._context.repeated("F115", message, declared.span, spans[on])
+            spans[on] = declared.span
+            times[on] = self._amounts(declared)
+            self._check_phases(declared, len(times[on]))
+        return {on: amounts for on, amounts in times.items() if amounts}
+
+    def _amounts(self, declared: s.FiringTimeDecl) -> tuple[Fraction, ...]:
         """Nanoseconds of each phase, or of all; empty after a fault."""
-        factor = self._evaluate.unit(wcet.unit, "time", "a wcet")
-        if isinstance(wcet.amount, s.Phases):
-            amounts, good = self._evaluate.phases(wcet.amount, self._asked, "a wcet")
+        factor = self._evaluate.unit(declared.unit, "time", "a wcet")
+        if isinstance(declared.amount, s.Phases):
+            amounts, good = self._evaluate.phases(declared.amount, self._asked, "a wcet")
             if not good:
                 return ()
         else:
-            amount = self._evaluate.number(wcet.amount, self._asked, "a wcet", 0)
+            amount = self._evaluate.number(declared.amount, self._asked, "a wcet", 0)
             if amount is None:
                 return ()
             amounts = (amount,)
@@ -361,15 +378,18 @@ class TaskBuilder:
             return ()
         return tuple(amount * factor for amount in amounts)
 
-    def _check_phases(self, wcet: s.WcetDecl | None, times: tuple[Fraction, ...]) -> None:
-        """Rate lists of a task, and the list of its times, have the same length."""
-        lengths = {rates.length for rates in self._rate_lists}
-        if len(lengths) > 1:
+    def _check_rate_lists(self) -> None:
+        """Rate lists of a task have the same length."""
+        if len({rates.length for rates in self._rate_lists}) > 1:
             self._report_rate_lists()
             self._good = False
-        if wcet is not None and len(times) > 1 and lengths - {len(times)}:
-            message = f"`wcet` has {len(times)} phases, the rates {max(lengths)}"
-            self._context.fault("F106", message, wcet.span)
+
+    def _check_phases(self, declared: s.FiringTimeDecl, phases: int) -> None:
+        """A list of times has the length of the rate lists."""
+        lengths = {rates.length for rates in self._rate_lists}
+        if phases > 1 and lengths - {phases}:
+            message = f"`wcet` has {phases} phases, the rates {max(lengths)}"
+            self._context.fault("F106", message, declared.span)
             self._good = False
 
     def _report_rate_lists(self) -> None:

@@ -334,8 +334,9 @@ class Transfer:
 class Task:
     """One instance. `name` is `App.task`, in composites `App.graph.task`.
 
-    `wcet_ns` has one entry per phase (or one for all); empty when unknown. `network` is set when
-    the task is an inference. Tasks without implementation and ports without type are legal
+    `wcet_ns` has one entry per phase (or one for all); empty when unknown. `wcet_on` has the same
+    for processors of one type or kind, in whose place `wcet_ns` is that of all others. `network` is
+    set when the task is an inference. Tasks without implementation and ports without type are legal
     (abstract graphs). `scratch` is memory that the kernels of one firing share; `reference` is a
     CPU implementation of a task that runs elsewhere, equal up to `tolerance` (absolute, and
     relative for floating point). `fixed` are the parameters that types, rates or a `wcet` depend
@@ -379,11 +380,12 @@ class Task:
     resampling: Resampling | None = None
     events: tuple[str, ...] = ()
     transfer: Transfer | None = None
+    wcet_on: tuple[tuple[str, tuple[Fraction, ...]], ...] = ()
 
     @property
     def phases(self) -> int:
         """Length of the cyclo-static cycle: 1 for plain SDF."""
-        longest = len(self.wcet_ns) or 1
+        longest = max(1, len(self.wcet_ns), *(len(ns) for _, ns in self.wcet_on))
         for port in self.inputs + self.outputs:
             longest = max(longest, len(port.rates))
         return longest

@@ -381,6 +381,10 @@ CODES: dict[str, tuple[str, str]] = {
         "a precision that is left open is not chosen",
         "`flowc map` chooses engines and precisions of networks where it can compare them: on this machine, without a limit on memory. Elsewhere `precision any` is that of the file. This is a warning.",
     ),
+    "F543": (
+        "types of processors do not fit",
+        "A pool of processors is of the type that stands behind `type`, else of its own name: `cpu big[4]  cpu little[4]`. `wcet 2 ms on big, 5 ms on little` gives times by type, and `cpu big[4] on [4, 5, 6, 7]` the operating system's numbers of CPUs, each once. `speed` says how fast CPUs are beside the others of a platform.",
+    ),
     "F507": (
         "a network cannot be cut there",
         "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor.",

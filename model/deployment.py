@@ -167,7 +167,8 @@ class DeployedWorker:
 
     A thread in the `background` runs below all others, and has the priority 0 on its core. One of
     an app with a share is above all others, as long as the budget of its `server` lasts. A
-    `reservation` is what one may ask for whose work the text bounds.
+    `reservation` is what one may ask for whose work the text bounds. An ordinary one is `bound` to
+    a core where CPUs differ.
     """
 
     processor: str
@@ -177,6 +178,7 @@ class DeployedWorker:
     background: bool = False
     server: Server | None = None
     reservation: Reservation | None = None
+    bound: int | None = None
 
     @property
     def paced(self) -> bool:

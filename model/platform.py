@@ -30,6 +30,11 @@ class Pool:
     """`count` equal processors of one kind. `indexed` is false for a single one declared without a
     count.
 
+    The kind tells what code runs there, the `type` how fast: times are known by it. It is the kind
+    where a platform has no other processors of that kind. Against those of its kind, a pool is
+    `speed` times as fast as one with 1 (0 = unknown). `cores` are the numbers that the operating
+    system gives its CPUs; () = not stated.
+
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in
     total over the pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is
     the compute capability of a GPU, `engine` the library that runs networks on an NPU. The pool is
@@ -54,6 +59,13 @@ class Pool:
     machine: str = ""
     engine: str = ""
     wakeup_ns: int = 0
+    type: str = ""
+    speed: Fraction = Fraction(0)
+    cores: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.type:
+            object.__setattr__(self, "type", self.kind)
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -137,6 +149,35 @@ class Platform:
         return next(
             (w for w in self.wires if (w.source, w.destination) == (source, destination)), None
         )
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kind of each type of processors, in the order of the pools."""
+        return {pool.type: pool.kind for pool in self.pools}
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each processor."""
+        return {p: pool.type for pool in self.pools for p in pool.processors}
+
+    @property
+    def cores(self) -> dict[str, int]:
+        """The number of each processor among those that a program may use: that of the operating
+        system where its pool states it, else its position."""
+        numbers = {name: number for number, name in enumerate(self.processors)}
+        for pool in self.pools:
+            numbers.update(zip(pool.processors, pool.cores, strict=False))
+        return numbers
+
+    def names_of(self, type_: str) -> tuple[str, ...]:
+        """What a text may call a type of processors, the closest name first: itself, its pools,
+        its kind."""
+        own = [pool for pool in self.pools if pool.type == type_]
+        return tuple(dict.fromkeys((type_, *(p.name for p in own), *(p.kind for p in own))))
+
+    def types_of(self, kind: str) -> tuple[str, ...]:
+        """The types of a kind of processors."""
+        return tuple(type_ for type_, its_kind in self.kinds.items() if its_kind == kind)
 
     @property
     def without_power_model(self) -> tuple[str, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import reduce
+from math import ceil
 from typing import Annotated, Any
 
 from .json_reader import Between, parse_version, read
+from .platform import ACCELERATORS
 from .workload import WorkloadCurve, is_curve
 
 PROFILE_VERSION = 1
@@ -144,6 +147,11 @@ class ProfileEntry:
         return (self.engine, self.precision) if self.engine else ("", "")
 
     @property
+    def on_cpu(self) -> bool:
+        """Was it measured on a CPU, of whatever type?"""
+        return self.processor not in ACCELERATORS
+
+    @property
     def divided_by(self) -> int:
         """By how much its times may be too short: an older profile divides the time of a run by the
         whole batch, also where tokens were missing."""
@@ -160,6 +168,35 @@ class ProfileEntry:
         """The workload curve; None if only the worst case is known, or was edited in the file."""
         fits = is_curve(self.totals_ns) and self.totals_ns[0] == self.wcet_ns
         return WorkloadCurve(self.totals_ns) if fits else None
+
+
+def slower(entry: ProfileEntry, factor: Fraction) -> ProfileEntry:
+    """An estimate of the times on processors that take so many times as long, 1 or more or less;
+    energies are unknown there."""
+    if factor == 1:
+        return entry
+
+    def whole(ns: int) -> int:
+        return ceil(ns * factor)
+
+    layers = tuple(LayerTime(x.layer, x.mean_ns * float(factor)) for x in entry.layers)
+    runs = tuple(
+        replace(r, mean_ns=whole(r.mean_ns), max_ns=whole(r.max_ns), wcet_ns=whole(r.wcet_ns))
+        for r in entry.runs
+    )
+    return replace(
+        entry,
+        mean_ns=whole(entry.mean_ns),
+        std_ns=whole(entry.std_ns),
+        max_ns=whole(entry.max_ns),
+        wcet_ns=whole(entry.wcet_ns),
+        energy_nj=None,
+        estimated=True,
+        layers=layers,
+        overhead_ns=whole(entry.overhead_ns),
+        totals_ns=tuple(whole(ns) for ns in entry.totals_ns),
+        runs=runs,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """Times of firings: the rule that every command uses, and the origin of each time.
 
 In: a system, its platform, and a profile (None = nothing was measured). Out: for each task and each
-kind of processor that can run it, the worst case, which verdicts use, and the mean, which
+type of processors that can run it, the worst case, which verdicts use, and the mean, which
 throughput uses.
 
-1. A pin's `wcet` for this platform: both, on every kind.
-2. The task's own `wcet`: the worst case, on every kind that it has code for. The mean is the
-   measured one, else the average over its phases.
-3. The profile's entry for that kind: its `wcet_ns` (times `MARGIN` if it is an estimate) and
-   `mean_ns`.
+1. A pin's `wcet` for this platform: both, on every type.
+2. The task's own `wcet` on that type, on its kind, or without `on`: the worst case, if it has code
+   for the kind. The mean is the measured one, else the average over its phases.
+3. The profile's entry for that type: its `wcet_ns` (times `MARGIN` if it is an estimate) and
+   `mean_ns`. Without one, the entry of the kind, or of another type, `slower` as the platform's
+   speeds say.
 
 Times in the text are never replaced; `exceeded` lists those that a measurement exceeds.
 """
@@ -27,7 +28,7 @@ from .diagnostic import Diagnostic
 from .full_counts import worst_shares_ns
 from .mapping import Pin, Placement
 from .platform import Platform
-from .profile import Profile, ProfileEntry
+from .profile import Profile, ProfileEntry, slower
 from .system import System
 from .workload import WorkloadCurve, cyclic_workload
 
@@ -41,16 +42,18 @@ Weakest = Literal["wcet", "profile", "unit"]
 
 @dataclass(frozen=True, slots=True)
 class FiringTime:
-    """The time of a firing on one kind of processor, in ns.
+    """The time of a firing on one type of processors, in ns.
 
     `worst_ns` has one entry per phase, or one for all; `source` is its origin. `entry` is the
-    measurement on that kind, whether it is used or not.
+    measurement on that type, whether it is used or not. A time that is `of_kind` is the same on
+    all types of the kind: nothing tells them apart.
     """
 
     worst_ns: tuple[Fraction, ...]
     mean_ns: Fraction
     source: TimeOrigin
     entry: ProfileEntry | None = None
+    of_kind: bool = False
 
     @property
     def longest_ns(self) -> Fraction:
@@ -106,10 +109,10 @@ class AppTimes:
     """Worst-case times of one app's tasks for analyses without a mapping, in ns, per phase or one
     for all.
 
-    `ns` is the time where a task is pinned or mapped, else on a CPU, else on the fastest kind;
-    `least_ns` is the time on the fastest kind, a lower bound over all mappings. `guessed` are the
-    tasks without a known time: 1 ns. `source` is the weakest origin among them; `measured` are the
-    tasks whose time comes from a profile, `timeless` are `repeat` and `last` on arrows.
+    `ns` is the time where a task is pinned or mapped, else on the slowest CPUs, else on the fastest
+    type; `least_ns` is the time on the fastest type, a lower bound over all mappings. `guessed` are
+    the tasks without a known time: 1 ns. `source` is the weakest origin among them; `measured` are
+    the tasks whose time comes from a profile, `timeless` are `repeat` and `last` on arrows.
     `wakeup_ns` is how late a thread goes on at most after it has slept: on the best CPUs, and on
     any.
     """
@@ -130,9 +133,10 @@ class AppTimes:
 
 @dataclass(frozen=True)
 class Times:
-    """Times of all tasks of a system by task and kind of processor.
+    """Times of all tasks of a system by task and type of processors.
 
-    `at` is the kind where a task is pinned, `placed` the one where a mapping puts it.
+    `cpus` are the types of CPUs. `at` is the type where a task is pinned, `placed` the one where a
+    mapping puts it.
     `reference_ns` is the mean time of a task's reference on a CPU, if nothing else is known of the
     task: a rough substitute. `elsewhere` has times of tasks that no processor of this platform can
     run, or is known to: analyses use them, mappings do not. `wakeup_ns` is as in AppTimes.
@@ -144,29 +148,36 @@ class Times:
     placed: Mapping[str, str] = field(default_factory=dict)
     elsewhere: Mapping[str, FiringTime] = field(default_factory=dict)
     wakeup_ns: tuple[int, int] = (0, 0)
+    cpus: tuple[str, ...] = ("cpu",)
 
     def on_mapping(self, placements: tuple[Placement, ...], platform: Platform) -> Times:
         """The same with the placements of a mapping."""
         return replace(
-            self, placed={p.task: platform.pool_of(p.processors[0]).kind for p in placements}
+            self, placed={p.task: platform.pool_of(p.processors[0]).type for p in placements}
         )
 
-    def on(self, task: str, kind: str) -> FiringTime | None:
-        """The time of a task on a kind of processor, None if it is not known."""
-        return self.of[task].get(kind)
+    def on(self, task: str, type_: str) -> FiringTime | None:
+        """The time of a task on a type of processors, None if it is not known."""
+        return self.of[task].get(type_)
+
+    def on_cpu(self, task: str) -> FiringTime | None:
+        """The time of a task on the CPUs where its worst case is longest."""
+        known = self.of[task]
+        own = (known[cpu] for cpu in self.cpus if cpu in known)
+        return max(own, key=lambda time: time.longest_ns, default=None)
 
     def here(self, task: str) -> FiringTime | None:
-        """The time of a task where it is mapped or pinned, else on a CPU, else where its worst case
-        is shortest.
+        """The time of a task where it is mapped or pinned, else on the slowest CPUs, else where its
+        worst case is shortest.
         """
         known = self.of[task]
-        kind = self.placed.get(task) or self.at.get(task) or "cpu"
-        if kind in known or "cpu" in known:
-            return known.get(kind, known.get("cpu"))
+        found = known.get(self.placed.get(task) or self.at.get(task) or "") or self.on_cpu(task)
+        if found is not None:
+            return found
         return min(known.values(), key=lambda t: t.longest_ns, default=self.elsewhere.get(task))
 
     def least(self, task: str) -> FiringTime | None:
-        """The time of a task where its worst case is shortest, among the kinds still open to it."""
+        """The time of a task where its worst case is shortest, among the types still open to it."""
         return min(self._open(task), key=lambda t: t.longest_ns, default=self.elsewhere.get(task))
 
     def _open(self, task: str) -> list[FiringTime]:
@@ -179,7 +190,7 @@ class Times:
         return replace(_app_times(app, times), wakeup_ns=self.wakeup_ns)
 
     def app_means(self, app: Application) -> AppTimes:
-        """Mean times of an app, in the same form: the least is on the kind with the shortest
+        """Mean times of an app, in the same form: the least is on the type with the shortest
         mean.
         """
         means = {}
@@ -190,10 +201,10 @@ class Times:
 
     def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
         """Mean time of a firing in ns by task, on its mapped processors, if it is known."""
-        where = {p.task: platform.pool_of(p.processors[0]).kind for p in placements}
+        where = {p.task: platform.pool_of(p.processors[0]).type for p in placements}
         times: dict[str, float] = {}
         for name, known in self.of.items():
-            time = known.get(where.get(name, "cpu"), known.get("cpu"))
+            time = known.get(where.get(name, "")) or self.on_cpu(name)
             if time is not None:
                 times[name] = float(time.mean_ns)
             elif name in self.reference_ns:
@@ -202,16 +213,20 @@ class Times:
 
     @cached_property
     def exceeded(self) -> tuple[tuple[str, str, FiringTime], ...]:
-        """Declared or pinned worst cases that a run exceeded: (task, kind with the longest,
+        """Declared or pinned worst cases that a run exceeded: (task, type with the longest,
         time).
         """
         exceeded_times = []
         for name, known in self.of.items():
             here = {self.at[name]: known[self.at[name]]} if self.at.get(name) in known else known
-            late = [(time.seen_ns, kind) for kind, time in here.items() if time.from_text]
-            seen_ns, kind = max(late, default=(0, ""))
-            if kind and seen_ns > known[kind].longest_ns:
-                exceeded_times.append((name, kind, known[kind]))
+            late = [
+                (time.seen_ns - time.longest_ns, type_)
+                for type_, time in here.items()
+                if time.from_text and time.seen_ns > time.longest_ns
+            ]
+            if late:
+                _, type_ = max(late)
+                exceeded_times.append((name, type_, known[type_]))
         return tuple(exceeded_times)
 
     def warnings(self, tasks: Mapping[str, Task]) -> tuple[Diagnostic, ...]:
@@ -238,7 +253,7 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
     for entry in profile.entries if profile is not None else ():
         measured.setdefault(entry.subject, {})[entry.processor] = entry
     pins = {pin.task: pin for pin in system.pins if pin.platform == platform.name}
-    at = _kinds_of(pins, platform)
+    at = _types_of(pins, platform)
     times: dict[str, dict[str, FiringTime]] = {}
     elsewhere: dict[str, FiringTime] = {}
     for task in all_tasks(system.apps):
@@ -249,23 +264,22 @@ def times_of(system: System, platform: Platform, profile: Profile | None = None)
         other = _elsewhere(task, entries, platform)
         if not times[name] and other is not None:
             elsewhere[name] = other
-    references = {
-        name: float(entries["cpu"].expected_ns)
-        for name, entries in measured.items()
-        if "cpu" in entries and times.get(name) == {}
-    }
+    cpus = platform.types_of("cpu")
+    references: dict[str, float] = {}
+    for name, entries in measured.items():
+        own = [float(entries[cpu].expected_ns) for cpu in ("cpu", *cpus) if cpu in entries]
+        if own and times.get(name) == {}:
+            references[name] = max(own)
     latencies = [pool.wakeup_ns for pool in platform.pools if pool.kind == "cpu"]
     wakeup_ns = min(latencies, default=0), max(latencies, default=0)
-    return Times(times, at, references, elsewhere=elsewhere, wakeup_ns=wakeup_ns)
+    return Times(times, at, references, elsewhere=elsewhere, wakeup_ns=wakeup_ns, cpus=cpus)
 
 
-def _kinds_of(pins: Mapping[str, Pin], platform: Platform) -> dict[str, str]:
-    """The kind of processor that each pinned task begins on."""
-    kinds: dict[str, str] = {}
-    for pool in platform.pools:
-        kinds.update(dict.fromkeys(pool.processors, pool.kind))
+def _types_of(pins: Mapping[str, Pin], platform: Platform) -> dict[str, str]:
+    """The type of processors that each pinned task begins on."""
+    types = platform.types
     first = {task: pin.stages[0].processors[0] for task, pin in pins.items()}
-    return {task: kinds[processor] for task, processor in first.items() if processor in kinds}
+    return {task: types[processor] for task, processor in first.items() if processor in types}
 
 
 def _times(
@@ -275,25 +289,67 @@ def _times(
     platform: Platform,
     at: str | None,
 ) -> Iterator[tuple[str, FiringTime]]:
-    for kind in dict.fromkeys(pool.kind for pool in platform.pools):
-        entry = entries.get(kind)
+    """The times of a task by type; `pin` is the `wcet` of its pin, `at` where that is."""
+    for type_, kind in platform.kinds.items():
+        alike = len(platform.types_of(kind)) > 1
+        entry, of_kind = _entry_for(type_, kind, entries, platform)
+        declared, for_all = _declared_on(task, platform.names_of(type_), kind)
         if pin is not None:
-            yield kind, FiringTime((pin,), pin, "pin", entry)
-        elif task.wcet_ns and _is_for(task, kind, platform, at, entry):
-            mean = _mean(task.wcet_ns) if entry is None else Fraction(entry.expected_ns)
-            yield kind, FiringTime(task.wcet_ns, mean, "declared", entry)
+            yield type_, FiringTime((pin,), pin, "pin", entry)
+        elif declared and _is_for(task, type_, kind, platform, at, entry):
+            mean = _mean(declared) if entry is None else Fraction(entry.expected_ns)
+            yield type_, FiringTime(declared, mean, "declared", entry, for_all and alike)
         elif entry is not None and has_code(task, kind, platform):
             worst = max(worst_shares_ns(entry)) * (MARGIN if entry.estimated else Fraction(1))
-            yield kind, FiringTime((worst,), Fraction(entry.expected_ns), _measured(entry), entry)
+            mean = Fraction(entry.expected_ns)
+            yield type_, FiringTime((worst,), mean, _measured(entry), entry, of_kind and alike)
+
+
+def _declared_on(
+    task: Task, names: tuple[str, ...], kind: str
+) -> tuple[tuple[Fraction, ...], bool]:
+    """A task's own `wcet` on processors that have these names, and whether it is that of the whole
+    kind."""
+    stated = dict(task.wcet_on)
+    for name in names:
+        if name in stated:
+            return stated[name], name == kind
+    return task.wcet_ns, True
+
+
+def _entry_for(
+    type_: str, kind: str, entries: Mapping[str, ProfileEntry], platform: Platform
+) -> tuple[ProfileEntry | None, bool]:
+    """What was measured on a type, else on its kind or on other types of it; and whether that holds
+    for the whole kind alike.
+
+    It may have been measured on the fastest processors of the kind: where the platform states
+    their speeds, the estimate is as much longer as these are faster.
+    """
+    if type_ in entries:
+        return entries[type_], type_ == kind
+    speeds = {pool.type: pool.speed for pool in platform.pools if pool.kind == kind}
+    if not all(speeds.values()):
+        return entries.get(kind), True
+    if kind in entries:
+        return slower(entries[kind], max(speeds.values()) / speeds[type_]), False
+    guesses = [
+        slower(entries[other], speed / speeds[type_])
+        for other, speed in speeds.items()
+        if other in entries
+    ]
+    return max(guesses, key=lambda entry: entry.wcet_ns, default=None), False
 
 
 def _elsewhere(
     task: Task, entries: Mapping[str, ProfileEntry], platform: Platform
 ) -> FiringTime | None:
-    """The declared time of a task that cannot run on this platform, else its time on a CPU if the
-    platform has no CPU."""
-    if task.wcet_ns:
-        return FiringTime(task.wcet_ns, _mean(task.wcet_ns), "declared")
+    """The declared time of a task that cannot run on this platform, the longest if it has several;
+    else its time on a CPU if the platform has no CPU."""
+    declared = max((ns for _, ns in task.wcet_on), key=max, default=())
+    if task.wcet_ns or declared:
+        declared = task.wcet_ns or declared
+        return FiringTime(declared, _mean(declared), "declared")
     entry = entries.get("cpu") if all(pool.kind != "cpu" for pool in platform.pools) else None
     if entry is None:
         return None
@@ -330,16 +386,23 @@ def has_code(task: Task, kind: str, platform: Platform) -> bool:
 
 
 def _is_for(
-    task: Task, kind: str, platform: Platform, at: str | None, entry: ProfileEntry | None
+    task: Task,
+    type_: str,
+    kind: str,
+    platform: Platform,
+    at: str | None,
+    entry: ProfileEntry | None,
 ) -> bool:
-    """Does a task's own `wcet` hold on that kind?
+    """Does a task's own `wcet` hold on that type?
 
-    Without code it holds where the task is pinned, else on a CPU; and on every other kind with a
+    Without code, one for all holds where the task is pinned, else on CPUs; and wherever there is a
     measurement, since a mapping may put the task there.
     """
     if task.implementations:
         return has_code(task, kind, platform)
-    return kind == (at or "cpu") or entry is not None
+    if not set(platform.names_of(type_)).isdisjoint(dict(task.wcet_on)) or entry is not None:
+        return True
+    return kind == "cpu" if at is None else type_ == at
 
 
 def _as_mean(time: FiringTime | None) -> FiringTime | None:

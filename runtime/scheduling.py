@@ -45,6 +45,19 @@ class FixedPriority(Scheduling):
         _fix(run, self.core, self.priority)
 
 
+class Bound(Scheduling):
+    """An ordinary thread on a core of its own: others are faster or slower."""
+
+    def __init__(self, core: int) -> None:
+        self.core = core
+
+    def begin(self, run: "Run") -> None:
+        try:
+            _bind(threading.get_native_id(), self.core)
+        except (OSError, AttributeError) as error:
+            run.warn_once("threads are not bound to cores (%s): times may be others" % error)
+
+
 class Background(Scheduling):
     """Below all other threads, which needs no permission; bound to a core if there is one.
 

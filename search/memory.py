@@ -13,7 +13,7 @@ into stages compete as well.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -140,7 +140,10 @@ def _designs(problem: Problem, fronts: Fronts) -> Iterator[tuple[Design, Chosen]
         yield design, {}
     for size in sizes(fronts) or [0]:
         chosen = {task: fastest(front, size) for task, front in fronts.items()}
-        slower = {task: _slower(problem.firing_ns[task], c.time) for task, c in chosen.items()}
+        cpus = problem.platform.types_of("cpu")
+        slower = {
+            task: _slower(problem.firing_ns[task], c.time, cpus) for task, c in chosen.items()
+        }
         changed = replace(problem, firing_ns={**problem.firing_ns, **slower})
         for design in plain_ways(changed, "throughput"):
             plans = tuple(_with_bands(problem, n, chosen) for n in design.mapping.networks)
@@ -153,8 +156,8 @@ def fastest(front: tuple[Choice, ...], size: int) -> Choice:
     return min(small, key=lambda c: c.time) if small else min(front, key=lambda c: c.buffers)
 
 
-def _slower(times: Mapping[str, float], factor: float) -> dict[str, float]:
-    return {kind: ns * factor if kind == "cpu" else ns for kind, ns in times.items()}
+def _slower(times: Mapping[str, float], factor: float, cpus: Collection[str]) -> dict[str, float]:
+    return {type_: ns * factor if type_ in cpus else ns for type_, ns in times.items()}
 
 
 def _with_bands(problem: Problem, plan: NetworkPlan, chosen: Chosen) -> NetworkPlan:

@@ -64,19 +64,32 @@ def workers_of(
         lanes.update(lane for lane in places if "#" in lane)
     streams = sorted(lanes, key=_stream)
     workers = []
-    for position, processor in enumerate(platform.processors):
+    cores = platform.cores
+    differ = len(platform.types_of("cpu")) > 1
+    for processor in platform.processors:
         pool = platform.pool_of(processor)
         scheduler = pool.scheduler
+        ordinary = scheduler == "static_order" and pool.kind == "cpu"
         own_lanes = (processor, *(x for x in streams if x.partition("#")[0] == processor))
         for lane in own_lanes:
-            for order, priority in _orders_on(lane, position, scheduler, apps, alone, joint):
+            for order, priority in _orders_on(
+                lane, cores[processor], scheduler, apps, alone, joint
+            ):
                 for steps in _sources_apart(apps, order):
                     app = steps[0].app
                     server = shares.get(app) if pool.kind == "cpu" else None
                     background = app in below and server is None
-                    entries = _entries(steps)
+                    bound = cores[processor] if ordinary and differ and app not in below else None
                     workers.append(
-                        DeployedWorker(processor, scheduler, entries, priority, background, server)
+                        DeployedWorker(
+                            processor,
+                            scheduler,
+                            _entries(steps),
+                            priority,
+                            background,
+                            server,
+                            bound=bound,
+                        )
                     )
     capacities: dict[str, int] = {}
     for own in orders.values():
@@ -160,14 +173,13 @@ def _joint(apps: Sequence[Application], orders: Mapping[str, AppOrder]) -> Sched
 
 def _orders_on(
     lane: str,
-    position: int,
+    core: int,
     scheduler: str,
     apps: Sequence[Application],
     alone: Mapping[str, Schedule],
     joint: Schedule | None,
 ) -> list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]]:
-    """The orders of a lane of a processor, each with (position of the processor, priority) where
-    priorities count."""
+    """The orders of a lane of a processor, each with (core, priority) where priorities count."""
     orders: list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]] = []
     rest = apps
     below = in_background(apps)
@@ -179,7 +191,7 @@ def _orders_on(
     for app in rest:
         priority = None
         if scheduler == "fixed_priority":
-            priority = position, _rank(app, below, ranks, urgency[app.name])
+            priority = core, _rank(app, below, ranks, urgency[app.name])
         orders.append((alone[app.name].orders.get(lane, ()), priority))
     return orders
 

@@ -818,6 +818,8 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
     if worker.fixed_priority is not None:
         own, priority = worker.fixed_priority
         return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
+    if worker.bound is not None:
+        return f"{{flow::Scheduling::BOUND, {worker.bound}, 0}}"
     asked = worker.reservation
     if asked is None:
         return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"

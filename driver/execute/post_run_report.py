@@ -71,7 +71,7 @@ def _measured_alone(profile: Profile) -> dict[str, float]:
     """The mean times of tasks on a CPU, as they were measured."""
     times = {}
     for entry in profile.entries:
-        if entry.processor == "cpu" and not entry.estimated:
+        if entry.on_cpu and not entry.estimated:
             times[entry.subject] = float(entry.mean_ns)
     return times
 

@@ -55,7 +55,7 @@ def with_band_costs(
         task = tasks.get(entry.subject)
         if task is None or task.network is None or not may_band(task):
             continue
-        if entry.processor != "cpu" or entry.bands is not None:
+        if not entry.on_cpu or entry.bands is not None:
             continue
         costs = _known_costs(profile, entry.content_hash) or measured_costs(
             task.network, float(entry.mean_ns), valid.host, report
@@ -69,7 +69,7 @@ def with_band_costs(
 def _known_costs(profile: Profile, content_hash: str) -> BandCosts | None:
     """The costs of bands of the same network on a CPU."""
     for entry in profile.entries:
-        if entry.content_hash == content_hash and entry.processor == "cpu" and entry.bands:
+        if entry.content_hash == content_hash and entry.on_cpu and entry.bands:
             return entry.bands
     return None
 

@@ -81,7 +81,7 @@ def fastest_engines(
     """The fastest engine and precision of each network that a search may place on a CPU of this
     machine, but for those that are `excluded`, with the reason. Known times are not measured again;
     without `runs` no others count."""
-    entries = {e.subject: e for e in profile.entries if e.processor == "cpu" and not e.engine}
+    entries = {e.subject: e for e in profile.entries if e.on_cpu and not e.engine}
     stored = store.every_time(valid)
     judge = _Judge(valid, stored, report, runs)
     chosen: dict[str, OtherEngine] = {}

@@ -18,6 +18,7 @@ from ...analysis.dataflow.static_order import grouped_runs
 from ...codegen.deploy import Deployed, deploy, sequential
 from ...dsl.modules import local_modules
 from ...machines.host import HERE, Host, has_accelerators, own_platform
+from ...machines.on_cores import on_cores
 from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.files import read_bytes, scratch
@@ -163,7 +164,43 @@ def measure(
 
 
 def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, ...]]:
-    """The times of the tasks of one version of the application."""
+    """The times of the tasks of one version of the application, on each type of CPUs."""
+    first, *others = cpu_types(valid)
+    result, warnings = _measured_on(valid, first, seconds)
+    for type_ in others:
+        own, own_warnings = _measured_on(valid, type_, seconds)
+        result = result.with_entries(own.entries)
+        warnings = tuple(dict.fromkeys((*warnings, *own_warnings)))
+    return result, warnings
+
+
+@dataclass(frozen=True, slots=True)
+class CpuType:
+    """What times are measured on: a type of CPUs, or all of them (`cpu`), and where."""
+
+    processor: str
+    host: Host
+
+
+def cpu_types(valid: Valid) -> tuple[CpuType, ...]:
+    """The types of CPUs that a machine can be measured on. Where it is another one than the
+    platform, nothing is known of its cores."""
+    platform = valid.platform
+    types = platform.types_of("cpu")
+    if not valid.at_hand or len(types) < 2:
+        return (CpuType("cpu", valid.host),)
+    own: dict[str, list[int]] = {type_: [] for type_ in types}
+    for processor, number in platform.cores.items():
+        if platform.types[processor] in own:
+            own[platform.types[processor]].append(number)
+    return tuple(CpuType(type_, on_cores(valid.host, own[type_])) for type_ in types)
+
+
+def _measured_on(
+    valid: Valid, cpus: CpuType, seconds: float
+) -> tuple[Profile, tuple[Diagnostic, ...]]:
+    """The times on one type of CPUs."""
+    valid = replace(valid, host=cpus.host)
     own, plain = own_platform(valid.host), without_periods(valid.system)
     engines = engines_in(valid.system, valid.platform)
     placed = sequential(plain, own, engines)
@@ -182,6 +219,7 @@ def _measured(valid: Valid, seconds: float) -> tuple[Profile, tuple[Diagnostic, 
     entries = (
         replace(
             e,
+            processor=cpus.processor,
             engine=run_on.get(e.subject, ("", ""))[0],
             depends=_depending(valid.tasks[e.subject]),
             estimated=not valid.at_hand,
@@ -352,24 +390,28 @@ def with_layers(
     if profile.firing_ns is None:
         if report is not None:
             report("measuring the overhead of the runtime for firings and hand-overs")
-        costs = _asked(native_costs if valid.platform.native else machine.runtime_costs, valid.host)
-        profile = replace(profile, transfers=(costs.transfer,), firing_ns=costs.firing_ns)
+        ask = native_costs if valid.platform.native else machine.runtime_costs
+        costs = [_asked(ask, cpus.host) for cpus in cpu_types(valid)]
+        slowest = max(costs, key=lambda cost: cost.firing_ns)
+        profile = replace(profile, transfers=(slowest.transfer,), firing_ns=slowest.firing_ns)
         unsaved.update(store.save_profile(valid, profile))
     if isinstance(valid, ValidScenario) and profile.change_ns is None:
         profile = replace(profile, change_ns=_asked(machine.change_ns, valid.host))
         unsaved.update(store.save_profile(valid, profile))
     tasks = valid.every_task
+    hosts = {cpus.processor: cpus.host for cpus in cpu_types(valid)}
     for position, entry in enumerate(profile.entries):
         task = tasks.get(entry.subject)
         if task is None or task.network is None or not may_be_cut(task):
             continue
-        if entry.processor != "cpu" or entry.layers:
+        if not entry.on_cpu or entry.layers:
             continue
         if entry.engine == OPENVINO.name and valid.host is not HERE:
             continue
+        host = hosts.get(entry.processor, valid.host)
         same = _same_with_layers(profile, entry)
         if same is None:
-            entry = _layered(entry, task, task.network, seconds, valid.host, report)
+            entry = _layered(entry, task, task.network, seconds, host, report)
         else:
             entry = replace(entry, layers=same.layers, overhead_ns=same.overhead_ns)
         profile = with_entry(profile, position, entry)

@@ -70,7 +70,12 @@ def _beyond_device(pool: Pool, platform: Platform, weights: int, arenas: int) ->
 
 def fronts(problem: Problem, profile: Profile | None = None) -> dict[str, tuple[Choice, ...]]:
     """Trade-offs of memory against time for each network without a pin that may run on a CPU."""
-    cpu = {name: times["cpu"] for name, times in problem.firing_ns.items() if "cpu" in times}
+    cpus = problem.platform.types_of("cpu")
+    cpu: dict[str, float] = {}
+    for name, times in problem.firing_ns.items():
+        own = [times[type_] for type_ in cpus if type_ in times]
+        if own:
+            cpu[name] = max(own)
     tasks = []
     for app in problem.apps:
         tasks += [t for t in app.tasks if t.name in problem.networks and t.name in cpu]
@@ -86,7 +91,7 @@ def fronts_of(
     The costs of bands are those of the profile.
     """
     entries = profile.entries if profile is not None else ()
-    costs = {e.subject: e.bands for e in entries if e.processor == "cpu" and not e.estimated}
+    costs = {e.subject: e.bands for e in entries if e.on_cpu and not e.estimated}
     networks = {}
     for task in tasks:
         if task.network is not None and may_band(task):

@@ -246,10 +246,10 @@ def worst_firings(
     The orders of a program depend on these. Stages of networks get the time that the stored mapping
     predicts, because its bounds were proved with that.
     """
-    where = {p.task: valid.platform.pool_of(p.processors[0]).kind for p in mapping.placements}
+    where = {p.task: valid.platform.pool_of(p.processors[0]).type for p in mapping.placements}
     worst: dict[str, int | float | Fraction] = {**firing_means(valid, times, mapping)}
     for name, known in times.of.items():
-        time = known.get(where.get(name, "cpu"), known.get("cpu"))
+        time = known.get(where.get(name, "")) or times.on_cpu(name)
         if time is not None:
             phases = time.phases_ns or (ceil(time.longest_ns),)
             worst[name] = Fraction(sum(phases), len(phases))
@@ -328,7 +328,7 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     carriers = [p for name, p in pins.items() if tasks[name].transfer is not None]
     pins = {name: p for name, p in pins.items() if p not in carriers}
     own_code = tuple(without_resampling(app) for app in apps)
-    means = _means_by_kind(valid, times)
+    means = _means_by_type(valid, times)
     problem = Problem(own_code, platform, valid.repetition, means, pins, resampled=resampled(apps))
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu, which its other processors need"
@@ -338,15 +338,15 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     return replace(mapping if valid.mapping is None else valid.mapping, placements=placements)
 
 
-def _means_by_kind(valid: Valid, times: Times) -> dict[str, dict[str, float]]:
-    """The mean times of tasks on each kind of processor; tasks without one run on a CPU, in the
+def _means_by_type(valid: Valid, times: Times) -> dict[str, dict[str, float]]:
+    """The mean times of tasks on each type of processors; tasks without one run on CPUs, in the
     time that they are assumed to take."""
     known = firing_means(valid, times)
     usual = usual_ns(known)
     means = {}
-    for name, by_kind in times.of.items():
-        own = {kind: float(time.mean_ns) for kind, time in by_kind.items()}
-        means[name] = own or {"cpu": known.get(name, usual)}
+    for name, by_type in times.of.items():
+        own = {type_: float(time.mean_ns) for type_, time in by_type.items()}
+        means[name] = own or dict.fromkeys(times.cpus or ("cpu",), known.get(name, usual))
     return means
 
 
@@ -407,10 +407,10 @@ def measured_arenas(valid: Valid, times: Times, mapping: Mapping) -> dict[str, i
     measured there."""
     arenas: dict[str, int] = {}
     for place in mapping.placements:
-        kinds = {valid.platform.pool_of(p).kind for p in place.processors}
-        for kind, time in times.of.get(place.task, {}).items():
+        types = {valid.platform.pool_of(p).type for p in place.processors}
+        for type_, time in times.of.get(place.task, {}).items():
             entry = time.entry
-            if kind not in kinds or entry is None or entry.estimated:
+            if type_ not in types or entry is None or entry.estimated:
                 continue
             if entry.arena_bytes is not None:
                 arenas[place.task] = max(entry.arena_bytes, arenas.get(place.task, 0))

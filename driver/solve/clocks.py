@@ -377,22 +377,22 @@ def _busy(
     for group in system.groups:
         for task in group.tasks:
             pool = platform.pool_of(task.processor)
-            mean, energy = _mean(joint, task.name, pool.kind, times)
+            mean, energy = _mean(joint, task.name, pool.type, times)
             rate = Fraction(task.firings) / Fraction(group.period)
             tasks[pool.name].append(_Busy(mean * rate, None if energy is None else energy * rate))
     return tasks
 
 
-def _mean(joint: Joint, name: str, kind: str, times: Times) -> tuple[Fraction, Fraction | None]:
+def _mean(joint: Joint, name: str, type_: str, times: Times) -> tuple[Fraction, Fraction | None]:
     """Mean time of a firing in ns, and its energy in nJ if the profile has it."""
-    known = times.of.get(name, {}).get(kind)
+    known = times.of.get(name, {}).get(type_)
     if known is not None:
         return known.mean_ns, _energy(known)
     assignment = joint.outcome.assignment
     choices = () if assignment is None else assignment.choice
     for network, choice in zip(joint.problem.networks, choices, strict=True):
         for k, stage in enumerate(network.candidates[choice].stages, 1):
-            whole = times.of[network.name].get(stage.kind)
+            whole = times.of[network.name].get(stage.type)
             if whole is not None and name == f"{network.name}.stage{k}":
                 share = Fraction(stage.firing) / whole.longest_ns
                 energy = _energy(whole)

@@ -1,4 +1,4 @@
-"""The joint mapping problem: worst cases per kind of processor, candidates of networks, periods.
+"""The joint mapping problem: worst cases by type of processors, candidates of networks, periods.
 
 In: a valid system whose apps have periods, and its times. Out: a joint problem; or all reasons why
 it cannot be stated, or why it is infeasible without a search.
@@ -24,7 +24,7 @@ from ...model.diagnostic import Diagnostic, Errors, has_errors, listed, one_of
 from ...model.full_counts import measured_with_less
 from ...model.link_ends import linked, neighbors
 from ...model.mapping import Pin, PinStage, Placement
-from ...model.platform import Platform
+from ...model.platform import UNDIVIDED, Platform
 from ...model.profile import ProfileEntry
 from ...model.release import Release, releases_of
 from ...model.resampling import hosts, without_resampling
@@ -78,10 +78,10 @@ def joint_problem(
         insides: dict[str, LayerChain | None] = {}
         for task in without_resampling(app).tasks:
             sizes = runs.get(task.name, ())
-            known = {kind: time.of_runs(sizes) for kind, time in times.of[task.name].items()}
+            known = {type_: time.of_runs(sizes) for type_, time in times.of[task.name].items()}
             partly[task.name] = _partly(app, task, known, sizes)
             firings = vector[task.name]
-            wanted = _pinned_kind(platform, pins.get(task.name))
+            wanted = _pinned_type(platform, pins.get(task.name))
             if wanted is None and not platform.machines and _is_layered(known):
                 insides[task.name] = inside = _inside(task)
                 kernels = _kernels(task, known, platform, firings, inside)
@@ -89,7 +89,8 @@ def joint_problem(
             elif not known or wanted not in (None, *known):
                 faults.append(_untimed(task, wanted, platform))
             else:
-                tasks.append(_deadline_task(task, app.name, known, firings, pins.get(task.name)))
+                pin = pins.get(task.name)
+                tasks.append(_deadline_task(task, app.name, known, firings, pin, platform))
         group = _group(app, releases[app.name], vector, insides, valid.system.pins, platform)
         groups.append(group)
         followers += _followers(app, vector)
@@ -115,15 +116,15 @@ def joint_problem(
 def _partly(
     app: Application, task: Task, known: Mapping[str, FiringTime], sizes: tuple[int, ...]
 ) -> dict[str, str]:
-    """By kind of processor, with what a task was measured where bounds count more."""
+    """By type of processors, with what a task was measured where bounds count more."""
     lists = any(other.list_ports for other in app.tasks)
     found = {}
-    for kind, time in known.items():
+    for type_, time in known.items():
         entry = time.entry
         if entry is not None and not time.from_text and entry.host_hash:
             words = " and ".join(measured_with_less(task, entry, sizes, lists))
             if words:
-                found[kind] = words
+                found[type_] = words
     return found
 
 
@@ -146,8 +147,9 @@ def _with_ends_beside(
             item = items[host]
             items[host] = replace(
                 item,
-                beside=item.beside + end.work("cpu"),
-                estimated=item.estimated or end.estimated,
+                beside=item.beside + max(end.work(type_) for type_ in end.wcet_ns),
+                estimated=item.estimated | end.estimated,
+                of_kind=item.of_kind | end.of_kind,
             )
             ends.append(Follower(name, app.name, host, host, True, end.firings, end))
     return list(items.values()), ends
@@ -157,9 +159,9 @@ def _on_cpus(valid: Valid, task: DeadlineTask | None, pins: Mapping[str, Placeme
     """Is a task that a search places on a CPU wherever it is?"""
     if task is None:
         return False
-    return (
-        set(task.wcet_ns) == {"cpu"} or _pinned_kind(valid.platform, pins.get(task.name)) == "cpu"
-    )
+    cpus = valid.platform.types_of("cpu")
+    pinned_type = _pinned_type(valid.platform, pins.get(task.name))
+    return set(task.wcet_ns).issubset(cpus) or pinned_type in cpus
 
 
 def _with_chains(valid: Valid, groups: list[TaskGroup]) -> list[TaskGroup]:
@@ -236,9 +238,9 @@ def _without_period(app: Application) -> Diagnostic:
     return Diagnostic("F215", message, app.span, help="give every app a period, or none")
 
 
-def _pinned_kind(platform: Platform, pin: Placement | None) -> str | None:
-    """The kind of processor that a task is pinned to; None without a pin."""
-    return None if pin is None else platform.pool_of(pin.processors[0]).kind
+def _pinned_type(platform: Platform, pin: Placement | None) -> str | None:
+    """The type of processors that a task is pinned to; None without a pin."""
+    return None if pin is None else platform.pool_of(pin.processors[0]).type
 
 
 def _is_layered(known: Mapping[str, FiringTime]) -> bool:
@@ -259,23 +261,25 @@ def _deadline_task(
     known: Mapping[str, FiringTime],
     firings: int,
     pin: Placement | None,
+    platform: Platform,
 ) -> DeadlineTask:
     apart = pin is not None and pin.process
     return DeadlineTask(
         task.name,
         app,
-        {kind: ceil(time.longest_ns) for kind, time in known.items()},
+        {type_: ceil(time.longest_ns) for type_, time in known.items()},
         firings,
-        estimated=any(time.source == "estimated" for time in known.values()),
-        curves={kind: time.curve for kind, time in known.items() if time.curve is not None},
+        estimated=frozenset(t for t, time in known.items() if time.source == "estimated"),
+        curves={type_: time.curve for type_, time in known.items() if time.curve is not None},
         live=task.live,
         open_end=task.border is not None,
         batch=_batch(task),
         engine=task.network is not None,
-        phases={kind: time.phases_ns for kind, time in known.items() if time.phases_ns},
-        python=frozenset(kind for kind in known if not apart and task.in_python_on(kind)),
-        by_text=frozenset(kind for kind, time in known.items() if time.from_text),
-        pinned=frozenset(kind for kind, time in known.items() if time.source == "pin"),
+        phases={type_: time.phases_ns for type_, time in known.items() if time.phases_ns},
+        python=frozenset(t for t in known if not apart and task.in_python_on(platform.kinds[t])),
+        by_text=frozenset(type_ for type_, time in known.items() if time.from_text),
+        pinned=frozenset(type_ for type_, time in known.items() if time.source == "pin"),
+        of_kind=frozenset(type_ for type_, time in known.items() if time.of_kind),
     )
 
 
@@ -468,9 +472,9 @@ def _kernels(
     firings: int,
     inside: LayerChain | None,
 ) -> KernelRow:
-    """The layers of a network with their worst cases per kind of processor, and where it may be
+    """The layers of a network with their worst cases by type of processors, and where it may be
     cut."""
-    entries = {kind: time.entry for kind, time in known.items() if time.entry is not None}
+    entries = {type_: time.entry for type_, time in known.items() if time.entry is not None}
     longest = max(entries.values(), key=lambda entry: len(entry.layers))
     names = tuple(timed.layer for timed in longest.layers)
     shares: dict[str, float] = {}
@@ -479,20 +483,31 @@ def _kernels(
         shares = dict(zip(names, inside.shares(), strict=True))
     barred = barred_from(task, platform)
     times: dict[str, list[float]] = {}
-    for kind, entry in entries.items():
+    kinds = platform.kinds
+    for type_, entry in entries.items():
         layers = _worst_case_layers(entry, shares)
-        times[kind] = [inf if barred(kind, n) else layers.get(n, inf) for n in names]
-    guessed = frozenset(kind for kind, entry in entries.items() if entry.estimated)
-    curves = {kind: time.curve for kind, time in known.items() if time.curve is not None}
+        kind = kinds[type_]
+        times[type_] = [inf if barred(kind, n) else layers.get(n, inf) for n in names]
+    guessed = frozenset(type_ for type_, entry in entries.items() if entry.estimated)
+    curves = {type_: time.curve for type_, time in known.items() if time.curve is not None}
     whole = task.network is not None and keeps_whole(task.network, platform)
     cuts = () if whole else _cuts(task, inside, len(names))
-    return KernelRow(names, times, cuts, estimated=guessed, firings=firings, curves=curves)
+    return KernelRow(
+        names,
+        times,
+        cuts,
+        whole=frozenset(type_ for type_ in times if kinds[type_] in UNDIVIDED),
+        estimated=guessed,
+        firings=firings,
+        curves=curves,
+        of_kind=frozenset(type_ for type_, time in known.items() if time.of_kind),
+    )
 
 
 def _worst_case_layers(entry: ProfileEntry, shares: Mapping[str, float]) -> dict[str, float]:
     """The share of each layer in the worst case of the whole: worst cases of layers are unknown.
 
-    On a kind on which layers were not measured, the whole is distributed by multiplications.
+    On a type on which layers were not measured, the whole is distributed by multiplications.
     """
     layers = {timed.layer: timed.mean_ns for timed in entry.layers} or shares
     total = sum(layers.values()) or 1.0
@@ -558,7 +573,8 @@ def _unfed(problem: JointProblem) -> Iterator[Diagnostic]:
 def overloaded(problem: JointProblem) -> Iterator[Diagnostic]:
     """Warnings about kinds of processors with more work than time, by the tasks that can run
     nowhere else: every mapping is late."""
-    for kind, processors in problem.of_kind.items():
+    for kind in dict.fromkeys(problem.kind.values()):
+        processors = [p for own in problem.of_type.values() for p in own if problem.kind[p] == kind]
         share = sum((problem.served[p] for p in processors), start=Fraction(0))
         for task in problem.tasks:
             places = problem.places(task)

@@ -234,7 +234,7 @@ def _require_bounds(problem: JointProblem) -> None:
     """Raises Refused if not even the simplest assignment has bounds, for example without a
     period."""
     chosen = [network.candidates[0].stages for network in problem.networks]
-    stages = tuple(tuple(problem.of_kind[s.kind][0] for s in made) for made in chosen)
+    stages = tuple(tuple(problem.of_type[s.type][0] for s in made) for made in chosen)
     tasks = tuple(problem.places(task)[0] for task in problem.tasks)
     verdict(problem, Assignment((0,) * len(chosen), stages, tasks))
 

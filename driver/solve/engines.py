@@ -170,7 +170,7 @@ def _in_application(
 
 def _slower(profile: Profile, times: tuple[ProfileEntry, ...]) -> dict[str, str]:
     """The networks whose worst case is not shorter on their engine, with that in words."""
-    own = {e.subject: e for e in profile.entries if e.processor == "cpu" and not e.engine}
+    own = {e.subject: e for e in profile.entries if e.on_cpu and not e.engine}
     return {
         e.subject: f"; its worst case there is {e.wcet_ns / 1e6:.3g} ms, and on ONNX Runtime"
         f" {own[e.subject].wcet_ns / 1e6:.3g} ms"

@@ -30,7 +30,7 @@ def counted_lists(valid: Valid, profile: Profile | None) -> Iterator[CountedList
     """The lists that the tasks of a text write. Apps with a period are balanced with their worst
     case."""
     entries = () if profile is None else profile.entries
-    seen = {(e.subject, s.port): s for e in entries if e.processor == "cpu" for s in e.lists}
+    seen = {(e.subject, s.port): s for e in entries if e.on_cpu for s in e.lists}
     for app in valid.system.apps:
         for task in app.tasks:
             for port in task.list_ports:

@@ -146,7 +146,7 @@ class _Both:
     def supposed(self) -> JointProblem:
         """The problem of a search, in which what is below is on every CPU."""
         nothing = dict.fromkeys(self.alone.processors, Fraction(0))
-        cpus = tuple(TimedBackground(p) for p in self.alone.of_kind.get("cpu", ()))
+        cpus = tuple(TimedBackground(p) for p in self.alone.cpus)
         below = _background(self.below, nothing, self.known)
         everywhere = [replace(app, workers=(*app.workers, *cpus)) for app in below]
         return self._beside(everywhere, nothing)
@@ -191,7 +191,7 @@ class _Both:
             if all(home.placements == first.placements for home in homes.values()):
                 fixed.append(first)
             else:
-                budget = {"cpu": self.shares[app.name].budget_ns}
+                budget = dict.fromkeys(self.alone.cpu_types, self.shares[app.name].budget_ns)
                 free.append(DeadlineTask(app.name, app.name, budget, homes=homes))
         return replace(self.alone, tasks=(*self.alone.tasks, *free), background=(*fixed, *below))
 
@@ -205,7 +205,7 @@ class _Both:
         left = {p: 1 - float(used[p]) for p in problem.platform.processors}
         left |= {p: float(shares[app.name].part) for p in problem.cpus}
         homes = {}
-        for cpu in self.alone.of_kind.get("cpu", ()):
+        for cpu in self.alone.cpus:
             placement = {task.name: Placement(task.name, (cpu,)) for task in app.tasks}
             placement |= problem.pins
             waits = _waits(alone, placement, left)
@@ -418,7 +418,7 @@ def _placed(
             workers.append(TimedBackground(processor))
             continue
         here = [task for task, place in places.items() if processor in place.processors]
-        times = {task: _longest(app, task, pool.kind, known) for task in here}
+        times = {task: _longest(app, task, pool.type, known) for task in here}
         longest |= times
         sub_task = max(times.values())
         if its_server is not None:

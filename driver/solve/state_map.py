@@ -270,7 +270,7 @@ def _uncut(problem: JointProblem, names: Collection[str]) -> JointProblem:
     """The problem with some networks whole on a CPU, where they can be."""
     networks = []
     for network in problem.networks:
-        whole = tuple(c for c in network.candidates if [s.kind for s in c.stages] == ["cpu"])
+        whole = tuple(c for c in network.candidates if c.whole_on in problem.cpu_types)
         if network.name in names and whole:
             network = replace(network, candidates=whole)
         networks.append(network)

@@ -35,7 +35,7 @@ from ..text.check import Valid
 
 
 def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
-    """The problem: mean times per kind of processor, and networks with their parts."""
+    """The problem: mean times by type of processors, and networks with their parts."""
     platform = valid.platform
     apps = tuple(without_resampling(without_transfers(app)) for app in valid.system.apps)
     pins = _pins_of_tasks(valid, apps)
@@ -45,7 +45,8 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
         networks[task.name] = _divisible(
             task, times.of[task.name], means[task.name], profile, platform
         )
-    transfer = transfer_model(() if profile is None else profile.transfers)
+    transfers = () if profile is None else profile.transfers
+    transfer = transfer_model(transfers, platform.kinds)
     problem = Problem(
         apps,
         platform,
@@ -74,13 +75,13 @@ def _pins_of_tasks(valid: Valid, apps: tuple[Application, ...]) -> dict[str, Pla
 def _means(
     valid: Valid, times: Times, apps: tuple[Application, ...]
 ) -> dict[str, dict[str, float]]:
-    """The mean time of each task per kind of processor, an assumed one where none is known."""
-    kinds = {pool.kind for pool in valid.platform.pools}
+    """The mean time of each task by type of processors, an assumed one where none is known."""
+    kinds = valid.platform.kinds
     usual = usual_ns(firing_means(valid, times))
     means: dict[str, dict[str, float]] = {}
     for app in apps:
         for task in app.tasks:
-            known = {kind: float(time.mean_ns) for kind, time in times.of[task.name].items()}
+            known = {type_: float(time.mean_ns) for type_, time in times.of[task.name].items()}
             means[task.name] = known or _guessed(task, kinds, times, usual)
     return means
 
@@ -112,10 +113,13 @@ def _unsettled_networks(
                 yield task
 
 
-def _guessed(task: Task, kinds: Collection[str], times: Times, usual: float) -> dict[str, float]:
+def _guessed(
+    task: Task, kinds: MappingABC[str, str], times: Times, usual: float
+) -> dict[str, float]:
     """An assumed time for a task without one, so that it can be placed."""
-    code = {i.kind for i in task.implementations}.intersection(kinds)
-    return dict.fromkeys(code or {"cpu"}, times.reference_ns.get(task.name, usual))
+    code = {i.kind for i in task.implementations}.intersection(kinds.values()) or {"cpu"}
+    able = [type_ for type_, kind in kinds.items() if kind in code]
+    return dict.fromkeys(able or ["cpu"], times.reference_ns.get(task.name, usual))
 
 
 def _divisible(
@@ -127,14 +131,14 @@ def _divisible(
 ) -> Divisible:
     """A network with the parts that it can be cut into; whole where it cannot be cut."""
     costs = Costs(
-        {kind: [ns] for kind, ns in means.items()},
+        {type_: [ns] for type_, ns in means.items()},
         dict.fromkeys(means, 0.0),
         (),
         lambda a, b, count: 0.0,
     )
     whole = Divisible((task.name,), costs)
     entries: dict[str, ProfileEntry] = {
-        kind: t.entry for kind, t in known.items() if t.entry is not None
+        type_: t.entry for type_, t in known.items() if t.entry is not None
     }
     if task.network is None or not entries or not may_be_cut(task) or profile is None:
         return whole
@@ -148,6 +152,11 @@ def _divisible(
     try:
         barred = barred_from(task, platform)
         chain = read_chain(Path(task.network.path), task.network.shapes)
-        return divisible(chain, entries, profile.transfers, barred, engine.cut_ns_per_byte)
+        transfer = transfer_model(profile.transfers, platform.kinds)
+
+        def barred_on(type_: str, layer: str) -> bool:
+            return barred(platform.kinds[type_], layer)
+
+        return divisible(chain, entries, transfer, barred_on, engine.cut_ns_per_byte)
     except NetworkError:
         return whole

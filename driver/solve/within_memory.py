@@ -167,7 +167,8 @@ def _cpu_ns(times: Iterable[Times]) -> dict[str, float]:
     """The known times of tasks on a CPU."""
     found: dict[str, float] = {}
     for part in times:
-        found |= {name: float(of["cpu"].mean_ns) for name, of in part.of.items() if "cpu" in of}
+        on_cpus = {name: part.on_cpu(name) for name in part.of}
+        found |= {name: float(time.mean_ns) for name, time in on_cpus.items() if time is not None}
     return found
 
 

@@ -72,9 +72,9 @@ def _work(
 
 
 def _open(task: Task, times: Times, platform: Platform) -> Iterator[str]:
-    """The processors of the kinds that a task has times for."""
+    """The processors of the types that a task has times for."""
     for pool in platform.pools:
-        if pool.kind in times.of[task.name]:
+        if pool.type in times.of[task.name]:
             yield from pool.processors
 
 

@@ -225,7 +225,7 @@ def _latency(network: DeadlineNetwork, candidate: int) -> int:
 
 
 def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
-    """Stages that have no place yet to the processors of their kind with the least to do."""
+    """Stages that have no place yet to the processors of their type with the least to do."""
     used = {p: float(part) for p, part in problem.served.items()}
     for task, place in zip(problem.tasks, rough.tasks, strict=True):
         used[place] += float(problem.load(task, place))
@@ -238,9 +238,9 @@ def _placed(problem: JointProblem, rough: Assignment) -> Assignment:
                 places[n, s] = rough.stages[n][s]
                 used[places[n, s]] += load
             else:
-                slots.append((-load, n, s, stage.kind))
-    for load, n, s, kind in sorted(slots):
-        place = min(problem.of_kind[kind], key=lambda p: used[p])
+                slots.append((-load, n, s, stage.type))
+    for load, n, s, type_ in sorted(slots):
+        place = min(problem.of_type[type_], key=lambda p: used[p])
         used[place] -= load
         places[n, s] = place
     stages = tuple(

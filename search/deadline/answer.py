@@ -88,8 +88,8 @@ def assignment_of(problem: JointProblem, pins: Iterable[Pin]) -> Assignment:
     choice, steps = [], []
     for network in problem.networks:
         places = tuple(s.processors[0] for s in stages[network.name])
-        cut = [(problem.kind[s.processors[0]], s.until) for s in stages[network.name]]
-        shapes = [[(s.kind, s.last_layer) for s in c.stages] for c in network.candidates]
+        cut = [(problem.type[s.processors[0]], s.until) for s in stages[network.name]]
+        shapes = [[(s.type, s.last_layer) for s in c.stages] for c in network.candidates]
         if cut not in shapes:
             raise KeyError(network.name)
         choice.append(shapes.index(cut))
@@ -196,13 +196,13 @@ def _plans(problem: JointProblem, found: Assignment) -> tuple[NetworkPlan, ...]:
 
 def _plan(problem: JointProblem, found: Assignment, n: int) -> NetworkPlan:
     network = problem.networks[n]
-    made = network.candidates[found.choice[n]].stages
+    made = network.candidates[found.choice[n]]
     bands: tuple[Bands, ...] = ()
-    if [stage.kind for stage in made] == ["cpu"]:
+    if made.whole_on in problem.cpu_types:
         bands = problem.bands.get(network.name, ())
     stages = (
         StagePlan((place,), stage.last_layer, predicted_ns=float(stage.firing), bands=bands)
-        for stage, place in zip(made, found.stages[n], strict=True)
+        for stage, place in zip(made.stages, found.stages[n], strict=True)
     )
     plan = NetworkPlan(network.name, tuple(stages))
     return on_engine(plan, problem.engines.get(network.name), _cpus(problem))

@@ -77,16 +77,19 @@ def _spared(problem: JointProblem, found: Outcome) -> Outcome:
     assert found.assignment is not None and found.verdict is not None
     extent = _extent(problem, found.assignment)
     common = len(in_common(problem, found.assignment))
-    most = len(problem.of_kind.get("cpu", ())) if common else extent[0]
-    candidates = []
-    for count in range(1, most + 1):
-        assignment = _on_few(problem, found.assignment, count)
-        shared = len(in_common(problem, assignment))
-        candidates.append((shared, _extent(problem, assignment), count))
-    for shared, size, count in sorted(candidates):
+    most = len(problem.cpus) if common else extent[0]
+    candidates: list[tuple[int, tuple[int, int], int, Assignment]] = []
+    for type_ in problem.of_type:
+        for count in range(1, min(most, len(problem.of_type[type_])) + 1):
+            assignment = _on_few(problem, found.assignment, type_, count)
+            if assignment is not None:
+                shared = len(in_common(problem, assignment))
+                candidates.append(
+                    (shared, _extent(problem, assignment), len(candidates), assignment)
+                )
+    for shared, size, _, assignment in sorted(candidates, key=lambda each: each[:3]):
         if (shared, size) >= (common, extent):
             break
-        assignment = _on_few(problem, found.assignment, count)
         try:
             judged = verdict(problem, assignment, patience=Fraction(1))
         except Refused:
@@ -117,24 +120,30 @@ def _places(assignment: Assignment) -> list[str]:
     return [*assignment.tasks, *(p for places in assignment.stages for p in places)]
 
 
-def _on_few(problem: JointProblem, like: Assignment, count: int) -> Assignment:
-    """What is on CPUs there on `count` of them, pinned ones among them: the groups with the most to
-    do first."""
-    choice = _whole_on_cpus(problem, like)
+def _on_few(problem: JointProblem, like: Assignment, type_: str, count: int) -> Assignment | None:
+    """What is on CPUs there on `count` of one type, pinned ones among them: the groups with the
+    most to do first. None where some task cannot run on these."""
+    if type_ not in problem.cpu_types:
+        return None
+    choice = _whole_on_cpus(problem, like, type_)
     pinned = set(problem.pins.values())
-    cores = sorted(problem.of_kind["cpu"], key=lambda p: p not in pinned)[:count]
-    home = _homes(problem, _movable_work(problem, like, choice), cores)
+    cores = sorted(problem.of_type[type_], key=lambda p: p not in pinned)[:count]
     tasks = list(like.tasks)
-    for t, task in enumerate(problem.tasks):
-        if _movable(problem, task, tasks[t]):
-            tasks[t] = home[task.group]
+    moving = [t for t, task in enumerate(problem.tasks) if _movable(problem, task, tasks[t])]
+    if any(type_ not in problem.tasks[t].wcet_ns for t in moving):
+        return None
+    for t in moving:
+        tasks[t] = cores[0]
+    home = _homes(problem, _movable_work(problem, tasks, choice), cores)
+    for t in moving:
+        tasks[t] = home[problem.tasks[t].group]
     stages = list(like.stages)
     for n, network in enumerate(problem.networks):
         core = home[network.group]
         made = network.candidates[choice[n]].stages
         places = stages[n] if choice[n] == like.choice[n] else (core,) * len(made)
         stages[n] = tuple(
-            core if stage.kind == "cpu" else place
+            core if stage.type == type_ else place
             for stage, place in zip(made, places, strict=True)
         )
     return Assignment(choice, tuple(stages), tuple(tasks))
@@ -145,16 +154,17 @@ def _movable(problem: JointProblem, task: DeadlineTask, place: str) -> bool:
     return problem.kind[place] == "cpu" and task.name not in problem.pins
 
 
-def _whole_on_cpus(problem: JointProblem, like: Assignment) -> tuple[int, ...]:
-    """The candidates of an assignment, but the fastest uncut one for networks that only use
-    CPUs."""
+def _whole_on_cpus(problem: JointProblem, like: Assignment, type_: str) -> tuple[int, ...]:
+    """The candidates of an assignment, but the fastest uncut one on this type for networks that
+    only use CPUs."""
     choice = list(like.choice)
     for n, network in enumerate(problem.networks):
-        if any(stage.kind != "cpu" for stage in network.candidates[choice[n]].stages):
+        stages = network.candidates[choice[n]].stages
+        if not problem.cpu_types.issuperset(stage.type for stage in stages):
             continue
         latencies = {}
         for c, candidate in enumerate(network.candidates):
-            if [stage.kind for stage in candidate.stages] == ["cpu"]:
+            if candidate.whole_on == type_:
                 latencies[c] = candidate.latency
         if latencies:
             choice[n] = min(latencies, key=lambda c: latencies[c])
@@ -162,13 +172,14 @@ def _whole_on_cpus(problem: JointProblem, like: Assignment) -> tuple[int, ...]:
 
 
 def _movable_work(
-    problem: JointProblem, like: Assignment, choice: tuple[int, ...]
+    problem: JointProblem, tasks: Sequence[str], choice: tuple[int, ...]
 ) -> dict[str, Fraction]:
     """The utilization that each group has on CPUs and may take to others."""
     work = dict.fromkeys(problem.period, Fraction(0))
     for network, c in zip(problem.networks, choice, strict=True):
-        work[network.group] += network.candidates[c].work("cpu") / problem.period[network.group]
-    for task, place in zip(problem.tasks, like.tasks, strict=True):
+        on_cpus = network.candidates[c].work(problem.cpu_types)
+        work[network.group] += on_cpus / problem.period[network.group]
+    for task, place in zip(problem.tasks, tasks, strict=True):
         if _movable(problem, task, place):
             work[task.group] += problem.load(task, place)
     return work

@@ -56,30 +56,31 @@ def _own(problem: JointProblem, assignment: Assignment, group: TaskGroup) -> Ite
     ):
         if network.group == group.name:
             used |= dict.fromkeys(places)
-            guessed = any(stage.estimated for stage in network.candidates[choice].stages)
+            stages = network.candidates[choice].stages
+            guessed = any(stage.estimated for stage in stages)
             yield Condition("estimated" if guessed else "measured", (network.name,))
-            for place in places:
-                yield from _of_equals(problem.platform, place)
+            for stage, place in zip(stages, places, strict=True):
+                if stage.of_kind:
+                    yield from _of_equals(problem.platform, place)
     yield from _of_wakeups(problem.platform, used)
 
 
 def _of_times(problem: JointProblem, task: DeadlineTask, place: str) -> Iterator[Condition]:
     """What the times of a task suppose at its place."""
-    kind = problem.kind[place]
-    if task.estimated:
+    type_ = problem.type[place]
+    if type_ in task.estimated:
         yield Condition("estimated", (task.name,))
-    elif kind not in task.by_text:
+    elif type_ not in task.by_text:
         yield Condition("measured", (task.name,))
-    if kind not in task.pinned and task.work(kind):
+    if type_ in task.of_kind and task.work(type_):
         yield from _of_equals(problem.platform, place)
 
 
 def _of_equals(platform: Platform, place: str) -> Iterator[Condition]:
-    """That processors of one kind are as fast as each other, where they have pools of their own."""
+    """That all types of a kind of processors are as fast as each other."""
     kind = platform.pool_of(place).kind
     pools = tuple(pool.name for pool in platform.pools if pool.kind == kind)
-    if len(pools) > 1 and kind != "link":
-        yield Condition("equal", pools)
+    yield Condition("equal", pools)
 
 
 def _of_wakeups(platform: Platform, used: Mapping[str, None]) -> Iterator[Condition]:

@@ -328,7 +328,7 @@ class _Model(LoadModel):
 
     def _keep_at_home(self) -> None:
         """One CPU for each group's tasks that are not pinned."""
-        cores = self._problem.of_kind.get("cpu", ())
+        cores = self._problem.cpus
         homes = {
             t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.groups
         }
@@ -367,9 +367,9 @@ class _Model(LoadModel):
         """That a task or a network of a path takes less time than now."""
         for t, task in enumerate(self._problem.tasks):
             if task.name in path:
-                now = task.last_ns(self._problem.kind[assignment.tasks[t]])
+                now = task.last_ns(self._problem.type[assignment.tasks[t]])
                 for p in self._places[t]:
-                    if task.last_ns(self._problem.kind[p]) < now:
+                    if task.last_ns(self._problem.type[p]) < now:
                         yield self._item[t, p]
         for n, network in enumerate(self._problem.networks):
             if network.name in path:
@@ -428,7 +428,7 @@ class _Model(LoadModel):
     def _steps_at(self, n: int, c: int, places: tuple[str, ...]) -> Iterator[Any]:
         """That the stages of a candidate are where they are, as far as they could be elsewhere."""
         for s, p in enumerate(places):
-            if len(self._problem.of_kind[self._problem.kind[p]]) > 1:
+            if len(self._problem.of_type[self._problem.type[p]]) > 1:
                 yield self._step[n, c, s, p]
 
     def _coming(self, groups: set[str], places: set[str]) -> Iterator[Any]:

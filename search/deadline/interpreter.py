@@ -57,14 +57,14 @@ def _threads(
     problem: JointProblem, system: TimedSystem, beside: Sequence[BackgroundApp]
 ) -> Iterator[_Thread]:
     """The workers, those of the background, and the threads that take what links bring."""
-    machine_of, kind = problem.machine_of, problem.kind
+    machine_of, types = problem.machine_of, problem.type
     python = {task.name: task.python for task in problem.tasks}
     arrivals = {wire.processor: wire.destination for wire in problem.platform.wires}
     for worker in system.workers:
         place = worker.processor
         groups = frozenset(firing.group for firing in worker.sequence)
         tasks = dict.fromkeys(firing.task for firing in worker.sequence)
-        holding = tuple(name for name in tasks if kind[place] in python.get(name, ()))
+        holding = tuple(name for name in tasks if types[place] in python.get(name, ()))
         yield _Thread(machine_of[place], groups, holding)
         if place in arrivals:
             yield _Thread(arrivals[place], groups)

@@ -60,7 +60,7 @@ def longest_path(
     times = dict.fromkeys(names_of(problem, group), 0)
     for task, place in zip(problem.tasks, assignment.tasks, strict=True):
         if task.group == group.name:
-            times[task.name] = task.last_ns(problem.kind[place])
+            times[task.name] = task.last_ns(problem.type[place])
     for network, choice in zip(problem.networks, assignment.choice, strict=True):
         if network.group == group.name:
             times[network.name] = network.candidates[choice].latency

@@ -108,7 +108,7 @@ class LoadModel:
         self._model.add_exactly_one(self._choose[n].values())
         for c, chosen in self._choose[n].items():
             for s, stage in enumerate(network.candidates[c].stages):
-                places = problem.of_kind[stage.kind]
+                places = problem.of_type[stage.type]
                 here = []
                 for p in places:
                     var = chosen if len(places) == 1 else self._model.new_bool_var("")
@@ -178,7 +178,7 @@ class LoadModel:
             for c, var in self._choose[n].items():
                 self._model.add_hint(var, c == choice)
             for s, p in enumerate(assignment.stages[n]):
-                places = self._problem.of_kind[self._problem.kind[p]]
+                places = self._problem.of_type[self._problem.type[p]]
                 if len(places) > 1:
                     for q in places:
                         self._model.add_hint(self._step[n, choice, s, q], q == names[p])
@@ -231,7 +231,7 @@ class LoadModel:
         for n, c in enumerate(choice):
             places = []
             for s, stage in enumerate(self._problem.networks[n].candidates[c].stages):
-                able = self._problem.of_kind[stage.kind]
+                able = self._problem.of_type[stage.type]
                 places.append(next(p for p in able if solver.boolean_value(self._step[n, c, s, p])))
             stages.append(tuple(places))
         tasks = [""] * len(self._problem.tasks)

@@ -23,35 +23,36 @@ def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
     return replace(
         problem,
         tasks=tuple(
-            _slower_item(i, chosen[i.name]) if i.name in chosen else i for i in problem.tasks
+            _slower_item(i, chosen[i.name], problem.cpu_types) if i.name in chosen else i
+            for i in problem.tasks
         ),
         networks=tuple(
-            _slower_net(n, chosen[n.name]) if n.name in chosen else n for n in problem.networks
+            _slower_net(n, chosen[n.name], problem.cpu_types) if n.name in chosen else n
+            for n in problem.networks
         ),
         bands={name: choice.bands for name, choice in chosen.items() if choice.bands},
     )
 
 
-def _slower_item(task: DeadlineTask, choice: Choice) -> DeadlineTask:
-    if not choice.bands or "cpu" not in task.wcet_ns:
+def _slower_item(task: DeadlineTask, choice: Choice, cpus: frozenset[str]) -> DeadlineTask:
+    if not choice.bands or not cpus & task.wcet_ns.keys():
         return task
     times = {
-        kind: ceil(ns * choice.time) if kind == "cpu" else ns for kind, ns in task.wcet_ns.items()
+        type_: ceil(ns * choice.time) if type_ in cpus else ns for type_, ns in task.wcet_ns.items()
     }
-    curves = {kind: curve for kind, curve in task.curves.items() if kind != "cpu"}
-    phases = {kind: own for kind, own in task.phases.items() if kind != "cpu"}
+    curves = {type_: curve for type_, curve in task.curves.items() if type_ not in cpus}
+    phases = {type_: own for type_, own in task.phases.items() if type_ not in cpus}
     return replace(task, wcet_ns=times, curves=curves, phases=phases)
 
 
-def _slower_net(network: DeadlineNetwork, choice: Choice) -> DeadlineNetwork:
+def _slower_net(network: DeadlineNetwork, choice: Choice, cpus: frozenset[str]) -> DeadlineNetwork:
     if not choice.bands:
         return network
-    return replace(network, candidates=tuple(_slower(c, choice) for c in network.candidates))
+    slower = tuple(_slower(c, choice) if c.whole_on in cpus else c for c in network.candidates)
+    return replace(network, candidates=slower)
 
 
 def _slower(candidate: Candidate, choice: Choice) -> Candidate:
-    if [s.kind for s in candidate.stages] != ["cpu"]:
-        return candidate
     (stage,) = candidate.stages
     kernels = tuple(ceil(ns * choice.time) for ns in stage.kernels)
     return replace(candidate, stages=(replace(stage, kernels=kernels, curve=None),))

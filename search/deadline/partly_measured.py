@@ -35,4 +35,4 @@ def _words(problem: JointProblem, task: TimedTask) -> str:
     """With what a task was measured, or the network whose stage it is; empty if with as much."""
     whole = task.name.rpartition(".stage")[0]
     known = problem.partly.get(task.name) or problem.partly.get(whole, {})
-    return known.get(problem.kind[task.processor], "")
+    return known.get(problem.type[task.processor], "")

@@ -55,7 +55,7 @@ def with_own(outcome: StatesOutcome, own: Mapping[str, Outcome]) -> StatesOutcom
 
 def _movable(problem: JointProblem, placed: CommonPlaces) -> list[str]:
     """What may be on another CPU in one state."""
-    on_cpu = set(problem.of_kind.get("cpu", ()))
+    on_cpu = set(problem.cpus)
     movable = []
     for task in problem.tasks:
         if task.name not in problem.pins and placed.tasks[task.name] in on_cpu:
@@ -99,7 +99,15 @@ def _neighbors(
 ) -> Iterator[CommonPlaces]:
     for name in free:
         at = placed.networks[name][1][0] if name in placed.networks else placed.tasks[name]
-        yield from (_moved(placed, {name: p}) for p in problem.of_kind["cpu"] if p != at)
+        yield from (_moved(placed, {name: p}) for p in _able(problem, name, at) if p != at)
+
+
+def _able(problem: JointProblem, name: str, at: str) -> tuple[str, ...]:
+    """The CPUs that a task, or a network that is whole on one, may go to."""
+    for task in problem.tasks:
+        if task.name == name:
+            return tuple(p for p in problem.cpus if problem.type[p] in task.wcet_ns)
+    return problem.of_type[problem.type[at]]
 
 
 def _told(problem: JointProblem, placed: CommonPlaces) -> MappingVerdict | None:
@@ -114,7 +122,8 @@ def _searched(
 ) -> CommonPlaces | None:
     """What a search finds for all that may move, the rest pinned where it is."""
     fixed = pinned_in(problem, placed)
-    tasks = tuple(_on_cpus(i) if i.name in free else i for i in fixed.tasks)
+    cpus = problem.cpu_types
+    tasks = tuple(_only_on(i, cpus) if i.name in free else i for i in fixed.tasks)
     pins = {name: p for name, p in fixed.pins.items() if name not in free}
     found = run(replace(fixed, tasks=tasks, pins=pins), budget).assignment
     if found is None:
@@ -142,7 +151,11 @@ def _with_few_moved(
     return _moved(placed, places)
 
 
-def _on_cpus(task: DeadlineTask) -> DeadlineTask:
-    curves = {kind: curve for kind, curve in task.curves.items() if kind == "cpu"}
-    phases = {kind: own for kind, own in task.phases.items() if kind == "cpu"}
-    return replace(task, wcet_ns={"cpu": task.wcet_ns["cpu"]}, curves=curves, phases=phases)
+def _only_on(task: DeadlineTask, types: frozenset[str]) -> DeadlineTask:
+    """The task with its times on these types alone."""
+    return replace(
+        task,
+        wcet_ns={type_: ns for type_, ns in task.wcet_ns.items() if type_ in types},
+        curves={type_: curve for type_, curve in task.curves.items() if type_ in types},
+        phases={type_: own for type_, own in task.phases.items() if type_ in types},
+    )

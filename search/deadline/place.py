@@ -60,21 +60,21 @@ class Placer:
         self._pools = [
             np.array([self._number[p] for p in pool.processors]) for pool in problem.platform.pools
         ]
-        kinds = list(problem.of_kind)
-        self._kind_processors = [
-            np.array([self._number[p] for p in problem.of_kind[k]]) for k in kinds
+        types = list(problem.of_type)
+        self._type_processors = [
+            np.array([self._number[p] for p in problem.of_type[t]]) for t in types
         ]
         most = max((len(c.stages) for n in problem.networks for c in n.candidates), default=0)
-        self._load, self._kind = [], []
+        self._load, self._type = [], []
         for network in problem.networks:
             load = np.zeros((len(network.candidates), most))
-            kind = np.full((len(network.candidates), most), -1)
+            type_ = np.full((len(network.candidates), most), -1)
             for c, candidate in enumerate(network.candidates):
                 for s, stage in enumerate(candidate.stages):
                     load[c, s] = stage.work / problem.period[network.group]
-                    kind[c, s] = kinds.index(stage.kind)
+                    type_[c, s] = types.index(stage.type)
             self._load.append(load)
-            self._kind.append(kind)
+            self._type.append(type_)
         self._most = most
         self._served = np.array([float(problem.served[p]) for p in problem.processors])
         self._order = sorted(
@@ -113,17 +113,17 @@ class Placer:
             loads = numpy.stack(
                 [self._load[n][choices[:, n]] for n in range(networks)], axis=1
             ).reshape(count, -1)
-            kinds = numpy.stack(
-                [self._kind[n][choices[:, n]] for n in range(networks)], axis=1
+            types = numpy.stack(
+                [self._type[n][choices[:, n]] for n in range(networks)], axis=1
             ).reshape(count, -1)
             flat = places.reshape(count, -1)
             order = numpy.argsort(-loads, axis=1, kind="stable")
             everybody = numpy.arange(count)
             for turn in range(order.shape[1]):
                 slot = order[:, turn]
-                load, kind = loads[everybody, slot], kinds[everybody, slot]
-                for k, processors in enumerate(self._kind_processors):
-                    who = numpy.flatnonzero(kind == k)
+                load, type_ = loads[everybody, slot], types[everybody, slot]
+                for k, processors in enumerate(self._type_processors):
+                    who = numpy.flatnonzero(type_ == k)
                     if len(who):
                         best = processors[numpy.argmin(used[numpy.ix_(who, processors)], axis=1)]
                         used[who, best] += load[who]
@@ -184,11 +184,11 @@ def plain(
     for n, (network, c) in enumerate(zip(problem.networks, choice, strict=True)):
         for s, stage in enumerate(network.candidates[c].stages):
             slots.append(
-                (-float(stage.work / problem.period[network.group]), n * most + s, stage.kind)
+                (-float(stage.work / problem.period[network.group]), n * most + s, stage.type)
             )
     places: dict[int, str] = {}
-    for load, slot, kind in sorted(slots):
-        place = min(problem.of_kind[kind], key=lambda p: used[p])
+    for load, slot, type_ in sorted(slots):
+        place = min(problem.of_type[type_], key=lambda p: used[p])
         used[place] -= load
         places[slot] = place
     order = sorted(

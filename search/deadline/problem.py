@@ -1,8 +1,8 @@
 """Groups with deadlines on a board: items to place, their possible places, and the evaluator of all
 searches.
 
-In: groups of tasks and networks, with worst-case times per kind of processor, and the processors. A
-network is used as one of its candidates: a row of stages on kinds of processors. Out: for an
+In: groups of tasks and networks, with worst-case times by type of processors, and the processors. A
+network is used as one of its candidates: a row of stages on types of processors. Out: for an
 assignment (a candidate for each network, a processor for each task and stage), the utilization of
 every processor, and whether every group meets its deadline in the worst case, by the bound of
 `analysis.timing.response_time` for the schedulers that programs use.
@@ -10,7 +10,7 @@ every processor, and whether every group meets its deadline in the worst case, b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -47,16 +47,16 @@ class JointChannel:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineTask:
-    """A dataflow task. `wcet_ns[kind]` of one firing for the kinds that can run it; `firings` per
+    """A dataflow task. `wcet_ns[type]` of one firing for the types that can run it; `firings` per
     iteration.
 
-    Where worst cases differ by phase, `phases[kind]` are those, and `wcet_ns[kind]` is the longest.
-    `curves[kind]`, where it is known, begins with the worst case. `live` sources wait for data from
+    Where worst cases differ by phase, `phases[type]` are those, and `wcet_ns[type]` is the longest.
+    `curves[type]`, where it is known, begins with the worst case. `live` sources wait for data from
     outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
     groups `batch` firings into one. `beside` is the work of followers in an iteration, on a CPU. On
-    processors of the kinds in `python` it holds the interpreter while it computes. Times of the
-    kinds in `by_text` are the text's, of the kinds in `pinned` those of the pin, for that
-    processor.
+    processors of the types in `python` it holds the interpreter while it computes. Times of the
+    types in `by_text` are the text's, those of `pinned` are the pin's, for that processor, and
+    those in `of_kind` are the same for all types of a kind. Those in `estimated` are estimates.
 
     The server of an app with a share is a task, too, where several CPUs could have it: its firing
     is the budget, its group the app, and `homes` has the app with the server on each of these CPUs.
@@ -66,7 +66,7 @@ class DeadlineTask:
     group: str
     wcet_ns: Mapping[str, int]
     firings: int = 1
-    estimated: bool = False
+    estimated: frozenset[str] = frozenset()
     curves: Mapping[str, WorkloadCurve] = field(default_factory=dict)
     live: bool = False
     open_end: bool = False
@@ -77,6 +77,7 @@ class DeadlineTask:
     python: frozenset[str] = frozenset()
     by_text: frozenset[str] = frozenset()
     pinned: frozenset[str] = frozenset()
+    of_kind: frozenset[str] = frozenset()
     homes: Mapping[str, BackgroundApp] = field(default_factory=dict)
 
     @property
@@ -85,14 +86,14 @@ class DeadlineTask:
         served = (set(app.served) for app in self.homes.values())
         return frozenset(set.intersection(*served)) if self.homes else frozenset()
 
-    def last_ns(self, kind: str) -> int:
+    def last_ns(self, type_: str) -> int:
         """Worst-case time of the last firing of an iteration."""
-        return self.phases.get(kind, (self.wcet_ns[kind],))[-1]
+        return self.phases.get(type_, (self.wcet_ns[type_],))[-1]
 
-    def work(self, kind: str) -> Fraction:
+    def work(self, type_: str) -> Fraction:
         """What an iteration takes at most in the long run, followers included."""
-        curve = self.curves.get(kind)
-        firing = Fraction(self.wcet_ns[kind]) if curve is None else curve.sustained
+        curve = self.curves.get(type_)
+        firing = Fraction(self.wcet_ns[type_]) if curve is None else curve.sustained
         return firing * self.firings + self.beside
 
 
@@ -116,21 +117,22 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class CandidateStage:
-    """A stage of a candidate: kernels (or one loadable) in a row on a kind of processor, times of a
-    firing in ns.
+    """A stage of a candidate: kernels (or one loadable) in a row on a type of processors, times of
+    a firing in ns.
 
     A network fires `firings` times per iteration, and so do its stages. A `curve` begins with the
     time of one firing. `end` is the number of the layer behind its last one, where layers of the
-    network are known.
+    network are known. A time that is `of_kind` is the same for all types of the kind.
     """
 
-    kind: str
+    type: str
     kernels: tuple[int, ...]
     last_layer: str | None
     estimated: bool = False
     firings: int = 1
     curve: WorkloadCurve | None = None
     end: int | None = None
+    of_kind: bool = False
 
     @property
     def firing(self) -> int:
@@ -147,7 +149,7 @@ class CandidateStage:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to run a network: `option` names the kinds of its stages, as in `gpu-dla-gpu`."""
+    """One way to run a network: `option` names the types of its stages, as in `gpu-dla-gpu`."""
 
     option: str
     stages: tuple[CandidateStage, ...]
@@ -157,9 +159,14 @@ class Candidate:
         """Time of one inference alone."""
         return sum(s.firing for s in self.stages)
 
-    def work(self, kind: str) -> Fraction:
-        """Time on all processors of a kind together."""
-        return sum((s.work for s in self.stages if s.kind == kind), start=Fraction(0))
+    @property
+    def whole_on(self) -> str | None:
+        """The type of processors that it is whole on; None where it is cut."""
+        return self.stages[0].type if len(self.stages) == 1 else None
+
+    def work(self, types: Collection[str]) -> Fraction:
+        """Time on all processors of some types together."""
+        return sum((s.work for s in self.stages if s.type in types), start=Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +292,7 @@ class JointProblem:
     placed on processors that are `left_out`. `engines` are those of networks on CPUs by task, where
     it is not ONNX Runtime; times are theirs. `linked` are the pairs of groups that arrows join, of
     which one shall go on where the other hangs. `partly` has tasks whose times were measured with
-    less than bounds count: by kind of processor, with what. `chosen` is the order of priorities of
+    less than bounds count: by type of processors, with what. `chosen` is the order of priorities of
     an answer.
     """
 
@@ -377,14 +384,14 @@ class JointProblem:
                 taken[place] += part
         for task in self.servers:
             for place in task.everywhere:
-                taken[place] += task.work("cpu") / self.period[task.group]
+                taken[place] += task.work(self.type[place]) / self.period[task.group]
         return taken
 
     def load(self, task: DeadlineTask, place: str) -> Fraction:
         """The share of a processor's time that a task takes there, in addition to `served`."""
         if task.homes and (place in task.everywhere or place not in task.homes[place].served):
             return Fraction(0)
-        return task.work(self.kind[place]) / self.period[task.group]
+        return task.work(self.type[place]) / self.period[task.group]
 
     @cached_property
     def settled(self) -> dict[str, Fraction]:
@@ -406,6 +413,16 @@ class JointProblem:
         return {p: pool.kind for pool in self.platform.pools for p in pool.processors}
 
     @cached_property
+    def type(self) -> dict[str, str]:
+        """Type of each processor: what times are known by."""
+        return self.platform.types
+
+    @cached_property
+    def cpu_types(self) -> frozenset[str]:
+        """The types of its CPUs."""
+        return frozenset(self.platform.types_of("cpu"))
+
+    @cached_property
     def machine_of(self) -> dict[str, str]:
         """The machine of each processor."""
         return self.platform.machine_of
@@ -421,13 +438,18 @@ class JointProblem:
         return found
 
     @cached_property
-    def of_kind(self) -> dict[str, tuple[str, ...]]:
-        """Processors of each kind that may be used, over all pools."""
+    def of_type(self) -> dict[str, tuple[str, ...]]:
+        """Processors of each type that may be used, over all pools."""
         found: dict[str, tuple[str, ...]] = {}
         for pool in self.platform.pools:
             usable = tuple(p for p in pool.processors if p not in self.left_out)
-            found[pool.kind] = (*found.get(pool.kind, ()), *usable)
+            found[pool.type] = (*found.get(pool.type, ()), *usable)
         return found
+
+    @cached_property
+    def cpus(self) -> tuple[str, ...]:
+        """The CPUs that may be used."""
+        return tuple(p for p in self.processors if self.kind[p] == "cpu" and p not in self.left_out)
 
     @cached_property
     def period(self) -> dict[str, Fraction]:
@@ -447,17 +469,22 @@ class JointProblem:
         does not reach them: response times are far shorter than with tasks of all groups on all
         cores, at the price of some balance.
         """
-        cores = self.of_kind.get("cpu", ())
-        used = {core: self.served[core] for core in cores}
-        own = dict.fromkeys(self.period, Fraction(0))
+        used = {core: self.served[core] for core in self.cpus}
+        own = {group: dict.fromkeys(used, Fraction(0)) for group in self.period}
         for task in self.tasks:
-            if set(task.wcet_ns) == {"cpu"} and task.name not in self.pins:
-                own[task.group] += task.work("cpu") / self.period[task.group]
-        found = {}
-        for group in sorted(own, key=lambda g: (-own[g], g)):
-            if cores:
-                found[group] = min(cores, key=lambda p: used[p])
-                used[found[group]] += own[group]
+            if self.cpu_types.issuperset(task.wcet_ns) and task.name not in self.pins:
+                work = {type_: task.work(type_) for type_ in task.wcet_ns}
+                slowest = max(work.values())  # where it has no time, it will stay elsewhere
+                for core in used:
+                    share = work.get(self.type[core], slowest) / self.period[task.group]
+                    own[task.group][core] += share
+        found: dict[str, str] = {}
+        if not used:
+            return found
+        for group in sorted(own, key=lambda g: (-max(own[g].values()), g)):
+            core = min(used, key=lambda p: used[p] + own[group][p])
+            found[group] = core
+            used[core] += own[group][core]
         return found
 
     def at_home(self, task: DeadlineTask) -> tuple[str, ...]:
@@ -473,7 +500,7 @@ class JointProblem:
             return (pin,)
         machine = self.machines.get(task.name)
         able = (
-            p for p in self.processors if self.kind[p] in task.wcet_ns and p not in self.left_out
+            p for p in self.processors if self.type[p] in task.wcet_ns and p not in self.left_out
         )
         if task.homes:
             return tuple(p for p in able if p in task.homes)

@@ -143,7 +143,7 @@ class _Program:
         for task, place in zip(problem.tasks, assignment.tasks, strict=True):
             if task.homes:  # its app is beside the groups
                 continue
-            self.tasks[task.name] = _fired_item(task, place, problem.kind[place])
+            self.tasks[task.name] = _fired_item(task, place, problem.type[place])
         for network, choice, places in zip(
             problem.networks, assignment.choice, assignment.stages, strict=True
         ):
@@ -162,7 +162,7 @@ class _Program:
             place = _cpu_beside(problem, near)
             self.tasks[follower.name] = Fired(place, (0,), follower.firings)
             if follower.task is not None:
-                self.tasks[follower.name] = _fired_item(follower.task, place, "cpu")
+                self.tasks[follower.name] = _fired_item(follower.task, place, problem.type[place])
 
     def _end(self, name: str, last: bool = False) -> Fired:
         """The task of that name, or the first or the last stage of the network of that name."""
@@ -302,16 +302,16 @@ def between_stages(channel: JointChannel, cut: Mapping[str, CutNet]) -> list[Joi
     return [replace(channel, destination=target, readers=()) for target in targets]
 
 
-def _fired_item(task: DeadlineTask, place: str, kind: str) -> Fired:
+def _fired_item(task: DeadlineTask, place: str, type_: str) -> Fired:
     return Fired(
         place,
-        (task.wcet_ns[kind],),
+        (task.wcet_ns[type_],),
         task.firings,
-        task.curves.get(kind),
+        task.curves.get(type_),
         task.live,
         task.open_end,
         task.batch,
-        task.phases.get(kind, ()),
+        task.phases.get(type_, ()),
     )
 
 
@@ -347,7 +347,5 @@ def _network(batch: int) -> Network:
 def _cpu_beside(problem: JointProblem, near: Sequence[str]) -> str:
     """The CPU where something is fired that has no place of its own, as `model.resampling` has
     it."""
-    cpus = problem.cpus_of_machine.get(problem.machine_of[near[0]]) or problem.of_kind.get(
-        "cpu", ()
-    )
+    cpus = problem.cpus_of_machine.get(problem.machine_of[near[0]]) or problem.cpus
     return next((p for p in near if p in cpus), cpus[0] if cpus else near[0])

@@ -52,7 +52,7 @@ def relax(problem: JointProblem) -> Relaxed | None:
 
 
 class _LinearProgram:
-    """Fractions of candidates, and of tasks on kinds of processors."""
+    """Fractions of candidates, and of tasks on types of processors."""
 
     def __init__(self, problem: JointProblem, *, in_time: bool) -> None:
         from ortools.linear_solver import pywraplp
@@ -61,13 +61,13 @@ class _LinearProgram:
         self._problem = problem
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
         self._worst = self._solver.NumVar(0, self._solver.infinity(), "worst")
-        self._loads: dict[str, list[tuple[Any, float]]] = {k: [] for k in problem.of_kind}
-        self._engines: dict[str, list[Any]] = {k: [] for k in problem.of_kind}
+        self._loads: dict[str, list[tuple[Any, float]]] = {k: [] for k in problem.of_type}
+        self._engines: dict[str, list[Any]] = {k: [] for k in problem.of_type}
         #: By task, network and follower: what it is a fraction of, and the ns of a firing of that.
         self._times: dict[str, list[tuple[Any, int]]] = {f.name: [] for f in problem.followers}
         self._chosen = [self._choose_candidate(network) for network in problem.networks]
         self._late: set[tuple[int, int]] = set()
-        #: By task: its fractions on kinds of processors.
+        #: By task: its fractions on types of processors.
         self._shares: dict[str, dict[str, Any]] = {}
         for task in problem.tasks:
             self._share(task)
@@ -84,35 +84,35 @@ class _LinearProgram:
         self._solver.Add(sum(fractions) == 1)
         for fraction, candidate in zip(fractions, network.candidates, strict=True):
             for stage in candidate.stages:
-                self._loads[stage.kind].append((fraction, float(stage.work / period)))
-                self._engines[stage.kind].append(fraction)
+                self._loads[stage.type].append((fraction, float(stage.work / period)))
+                self._engines[stage.type].append(fraction)
         latencies = (candidate.latency for candidate in network.candidates)
         self._times[network.name] = list(zip(fractions, latencies, strict=True))
         return fractions
 
     def _share(self, task: DeadlineTask) -> None:
-        """A task in fractions on the kinds of processors that can run it."""
-        kinds = sorted({self._problem.kind[place] for place in self._problem.places(task)})
-        shares = {kind: self._solver.NumVar(0, 1, "") for kind in kinds}
+        """A task in fractions on the types of processors that can run it."""
+        types = sorted({self._problem.type[place] for place in self._problem.places(task)})
+        shares = {type_: self._solver.NumVar(0, 1, "") for type_ in types}
         self._solver.Add(sum(shares.values()) == 1)
         self._shares[task.name] = shares
-        for kind, share in shares.items():
-            self._loads[kind].append((share, self._least(task, kind)))
-        self._times[task.name] = [(share, task.last_ns(kind)) for kind, share in shares.items()]
+        for type_, share in shares.items():
+            self._loads[type_].append((share, self._least(task, type_)))
+        self._times[task.name] = [(share, task.last_ns(type_)) for type_, share in shares.items()]
 
-    def _least(self, task: DeadlineTask, kind: str) -> float:
-        """The least load by a task on a processor of a kind."""
+    def _least(self, task: DeadlineTask, type_: str) -> float:
+        """The least load by a task on a processor of a type."""
         problem = self._problem
-        here = (place for place in problem.places(task) if problem.kind[place] == kind)
+        here = (place for place in problem.places(task) if problem.type[place] == type_)
         return float(min(problem.load(task, place) for place in here))
 
     def _limit_loads(self) -> None:
-        """The processors of a kind have `worst` of their time for all that is on them."""
-        for kind, terms in self._loads.items():
+        """The processors of a type have `worst` of their time for all that is on them."""
+        for type_, terms in self._loads.items():
             if terms:
                 load = sum(fraction * utilization for fraction, utilization in terms)
-                load += float(sum(self._problem.served[p] for p in self._problem.of_kind[kind]))
-                self._solver.Add(load <= self._worst * len(self._problem.of_kind[kind]))
+                load += float(sum(self._problem.served[p] for p in self._problem.of_type[type_]))
+                self._solver.Add(load <= self._worst * len(self._problem.of_type[type_]))
 
     def _limit_each(self) -> None:
         """The busiest processor has as much to do as each of them by pins, and as one that has the
@@ -123,30 +123,30 @@ class _LinearProgram:
             if task.name not in problem.pins:
                 with_it: dict[str, Fraction] = {}
                 for place in problem.places(task):
-                    kind, load = problem.kind[place], settled[place] + problem.load(task, place)
-                    with_it[kind] = min(with_it.get(kind, load), load)
+                    type_, load = problem.type[place], settled[place] + problem.load(task, place)
+                    with_it[type_] = min(with_it.get(type_, load), load)
                 shares = self._shares[task.name]
                 self._solver.Add(
                     self._worst >= sum(shares[k] * float(v) for k, v in with_it.items())
                 )
         emptiest = {
-            kind: min((settled[p] for p in own), default=Fraction(0))
-            for kind, own in problem.of_kind.items()
+            type_: min((settled[p] for p in own), default=Fraction(0))
+            for type_, own in problem.of_type.items()
         }
         for network, fractions in zip(problem.networks, self._chosen, strict=True):
             period = problem.period[network.group]
             largest = [
-                float(max(emptiest[stage.kind] + stage.work / period for stage in each.stages))
+                float(max(emptiest[stage.type] + stage.work / period for stage in each.stages))
                 for each in network.candidates
             ]
             loads = zip(fractions, largest, strict=True)
             self._solver.Add(self._worst >= sum(fraction * load for fraction, load in loads))
 
     def _limit_engines(self) -> None:
-        """The processors of a kind hold so many engines."""
-        for kind, limit in _limits(self._problem).items():
-            if self._engines[kind]:
-                self._solver.Add(sum(self._engines[kind]) <= limit)
+        """The processors of a type hold so many engines."""
+        for type_, limit in _limits(self._problem).items():
+            if self._engines[type_]:
+                self._solver.Add(sum(self._engines[type_]) <= limit)
 
     def _limit_lengths(self) -> None:
         """No row of tasks and networks takes longer than its deadline, which is the unit here."""
@@ -199,13 +199,13 @@ class _LinearProgram:
 
 
 def _limits(problem: JointProblem) -> dict[str, int]:
-    """Engines that all processors of a kind may hold together, where every pool of it has a
+    """Engines that all processors of a type may hold together, where every pool of it has a
     limit."""
     limits: dict[str, int] = {}
-    for kind in problem.of_kind:
-        pools = [pool for pool in problem.platform.pools if pool.kind == kind]
+    for type_ in problem.of_type:
+        pools = [pool for pool in problem.platform.pools if pool.type == type_]
         if all(pool.engines is not None for pool in pools):
-            limits[kind] = sum(_engines_of(pool) for pool in pools)
+            limits[type_] = sum(_engines_of(pool) for pool in pools)
     return limits
 
 

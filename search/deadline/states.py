@@ -269,16 +269,17 @@ def pinned_in(problem: JointProblem, placed: CommonPlaces) -> JointProblem:
 
 def _stage(network: DeadlineNetwork, name: str, stage: CandidateStage) -> DeadlineTask:
     """A stage as a task; its kernels are not told apart, which makes no bound shorter."""
-    curves = {} if stage.curve is None else {stage.kind: stage.curve}
+    curves = {} if stage.curve is None else {stage.type: stage.curve}
     return DeadlineTask(
         name,
         network.group,
-        {stage.kind: stage.firing},
+        {stage.type: stage.firing},
         stage.firings,
-        stage.estimated,
+        frozenset({stage.type}) if stage.estimated else frozenset(),
         curves,
         batch=network.batch,
         engine=True,
+        of_kind=frozenset({stage.type}) if stage.of_kind else frozenset(),
     )
 
 
@@ -351,7 +352,7 @@ def _placed_at(
     for problem in problems.values():
         for network in problem.networks:
             alone = [candidate.option for candidate in network.candidates]
-            if network.name == name and alone != [problem.kind[place]]:
+            if network.name == name and alone != [problem.type[place]]:
                 return None
             if network.name == name:
                 return replace(placed, networks={**placed.networks, name: (0, (place,))})
@@ -390,8 +391,8 @@ def _moved_to(
     """With something at another processor; None where it cannot be there."""
     if name in placed.networks:
         choice, stages = placed.networks[name]
-        kind = next(iter(problems.values())).kind
-        if kind[stages[0]] != kind[place]:
+        types = next(iter(problems.values())).type
+        if types[stages[0]] != types[place]:
             return None
         return replace(placed, networks={**placed.networks, name: (choice, (place,))})
     for problem in problems.values():
@@ -431,10 +432,10 @@ def _neighbors(
     for name, places in free.items():
         for place in sorted(places - {placed.tasks[name]}):
             yield replace(placed, tasks={**placed.tasks, name: place})
-    kinds = next(iter(problems.values()))
+    one = next(iter(problems.values()))
     for name, (choice, stages) in placed.networks.items():
         for k, at in enumerate(stages if name not in follow else ()):
-            for place in kinds.of_kind[kinds.kind[at]]:
+            for place in one.of_type[one.type[at]]:
                 if place != at:
                     moved = (*stages[:k], place, *stages[k + 1 :])
                     yield replace(placed, networks={**placed.networks, name: (choice, moved)})

@@ -6,6 +6,8 @@ networks without a known time on the GPU are there as well.
 
 from __future__ import annotations
 
+from math import inf
+
 from ...model.application import Task
 from ...model.mapping import Placement
 from ...targets.fitness import unfit_for
@@ -15,7 +17,9 @@ from .problem import Problem
 def on_gpu(problem: Problem, *, networks: bool = True) -> dict[str, Placement]:
     """Places for the tasks without a pin that run on the first GPU of the platform; `networks`:
     also for networks."""
-    gpus = problem.processors_of("gpu")
+    gpus = tuple(
+        p for pool in problem.platform.pools if pool.kind == "gpu" for p in pool.processors
+    )
     places: dict[str, Placement] = {}
     for _, task in problem.tasks:
         if not gpus or task.name in problem.pins or (task.network and not networks):
@@ -33,4 +37,7 @@ def belongs(task: Task, problem: Problem) -> bool:
     if task.network is None and not any(i.kind == "cpu" for i in task.implementations):
         return True
     times = problem.firing_ns[task.name]
-    return "gpu" not in times or times["gpu"] < times.get("cpu", float("inf"))
+    kinds = problem.platform.kinds
+    on_gpu = [ns for type_, ns in times.items() if kinds.get(type_) == "gpu"]
+    on_cpu = [ns for type_, ns in times.items() if kinds.get(type_) == "cpu"]
+    return not on_gpu or min(on_gpu) < min(on_cpu, default=inf)

@@ -201,14 +201,14 @@ def _every_plain_way(problem: Problem, objective: Objective) -> Iterator[Design]
         if objective == "throughput" and len(problem.cpus) > 1:
             yield from map(_plain, whole_frames(problem))
         return
-    kinds = {pool.kind: pool.processors for pool in problem.platform.pools}
-    able = {kind: p for kind, p in kinds.items() if problem.runs_networks_on(kind)}
-    on_cpus = problem.runs_networks_on("cpu")
+    kinds = problem.platform.kinds
+    able = {type_: problem.of_type(type_) for type_ in kinds if problem.runs_networks_on(type_)}
+    on_cpus = any(kinds[type_] == "cpu" for type_ in able)
     if on_cpus:
         yield from _on_the_first_core(problem, objective)
-    for kind, processors in able.items():
-        if kind != "cpu":
-            yield from _on_accelerators(problem, kind, processors, objective)
+    for type_, processors in able.items():
+        if kinds[type_] != "cpu":
+            yield from _on_accelerators(problem, kinds[type_], processors, objective)
     if len(able) > 1:
         # A fast processor waits for a slow one if their speeds differ too much.
         everything = tuple(chain.from_iterable(able.values()))
@@ -312,12 +312,12 @@ def places(
     load = busy or {}
     able = []
     for pool in problem.platform.pools:
-        if pool.kind not in network.costs.layers:
+        if pool.type not in network.costs.layers:
             continue
-        able += [StagePlace((p,), pool.kind, load.get(p, 0.0)) for p in pool.processors]
+        able += [StagePlace((p,), pool.type, load.get(p, 0.0)) for p in pool.processors]
         if pool.count > 1:
             most = max(load.get(p, 0.0) for p in pool.processors)
-            able.append(StagePlace(pool.processors, pool.kind, most))
+            able.append(StagePlace(pool.processors, pool.type, most))
     return able
 
 
@@ -403,14 +403,14 @@ def _corrected(
     problem: Problem, network: Divisible, plan: NetworkPlan, measured: Measurement
 ) -> Costs:
     """Costs in which every layer is scaled by the measured slowdown of its stage."""
-    layers = {kind: list(values) for kind, values in network.costs.layers.items()}
+    layers = {type_: list(values) for type_, values in network.costs.layers.items()}
     stretches = network.stretches(plan)
     for name, stage, (first, end) in zip(stage_names(plan), plan.stages, stretches, strict=True):
         ns = measured.firing_ns.get(name)
         if ns and stage.predicted_ns and len(stage.processors) == 1:
-            kind = problem.platform.pool_of(stage.processors[0]).kind
+            type_ = problem.platform.pool_of(stage.processors[0]).type
             for i in range(first, end):
-                layers[kind][i] *= ns / stage.predicted_ns
+                layers[type_][i] *= ns / stage.predicted_ns
     return replace(network.costs, layers=layers)
 
 
@@ -567,7 +567,7 @@ def _largest_layers(
     for k, (stage, (first, end)) in enumerate(zip(plan.stages, stretches, strict=True), 1):
         if processor not in stage.processors:
             continue
-        times = network.costs.layers[problem.platform.pool_of(stage.processors[0]).kind]
+        times = network.costs.layers[problem.platform.pool_of(stage.processors[0]).type]
         largest = max(range(first, end), key=lambda i: times[i])
         yield (
             f"its stage {k} of `{plan.task}` has {end - first} layers; the largest,"

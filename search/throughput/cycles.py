@@ -73,11 +73,11 @@ def executed_ns(problem: Problem, placement: Mapping[str, Placement], app: Appli
     places = {t.name: placement[t.name].processors for t in app.tasks}
     if not is_executed(problem, app) or any(len(own) > 1 for own in places.values()):
         return 0.0
-    kinds = {name: problem.platform.pool_of(own[0]).kind for name, own in places.items()}
+    types = {name: problem.platform.pool_of(own[0]).type for name, own in places.items()}
     times: dict[str, Fraction] = {}
-    for name, kind in kinds.items():
+    for name, type_ in types.items():
         known = problem.firing_ns[name]
-        times[name] = Fraction(known.get(kind, max(known.values())))
+        times[name] = Fraction(known.get(type_, max(known.values())))
     graph = _graph(problem, app, times)
     made = schedule([app], problem.repetition, places, {})
     index = {name: i for i, name in enumerate(graph.names)}

@@ -127,8 +127,8 @@ def _with_times(problem: Problem, sketched: Problem, plan: NetworkPlan) -> Netwo
     stages = []
     for name, stage in zip(stage_names(plan), plan.stages, strict=True):
         times = sketched.firing_ns[name]
-        kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
-        slowest = max(times.get(kind, max(times.values())) for kind in kinds)
+        types = [problem.platform.pool_of(p).type for p in stage.processors]
+        slowest = max(times.get(type_, max(times.values())) for type_ in types)
         stages.append(replace(stage, predicted_ns=slowest / speedup(stage.threads)))
     return replace(plan, stages=tuple(stages))
 
@@ -168,8 +168,8 @@ def _own(
 ) -> float:
     """The time of all firings of a task in an iteration, on its slowest processor."""
     place = placement[task]
-    kinds = [problem.platform.pool_of(p).kind for p in place.processors]
-    work = max(problem.work_ns(app, app.task(task), kind) for kind in kinds)
+    types = [problem.platform.pool_of(p).type for p in place.processors]
+    work = max(problem.work_ns(app, app.task(task), type_) for type_ in types)
     return work / speedup(place.threads)
 
 
@@ -180,10 +180,10 @@ def _energy(problem: Problem, plan: NetworkPlan) -> float:
         return inf
     total = 0.0
     for stage, (first, end) in zip(plan.stages, network.stretches(plan), strict=True):
-        kinds = [problem.platform.pool_of(p).kind for p in stage.processors]
-        if any(kind not in network.energy.layers for kind in kinds):
+        types = [problem.platform.pool_of(p).type for p in stage.processors]
+        if any(type_ not in network.energy.layers for type_ in types):
             return inf
-        total += sum(sum(network.energy.layers[kind][first:end]) for kind in kinds) / len(kinds)
+        total += sum(sum(network.energy.layers[t][first:end]) for t in types) / len(types)
     return total
 
 

@@ -1,7 +1,7 @@
 """Costs of the parts of a network, from a profile.
 
-In: the layers of a network, and its profile on each kind of processor. Out: a `Divisible`. Where
-layers were not measured on some kind, each gets a share of the time of the whole network by its
+In: the layers of a network, and its profile on each type of processors. Out: a `Divisible`. Where
+layers were not measured on some type, each gets a share of the time of the whole network by its
 multiplications: an estimate, and marked as one.
 """
 
@@ -24,31 +24,30 @@ UNKNOWN_NS_PER_BYTE = 0.2
 def divisible(
     chain: LayerChain,
     entries: Mapping[str, ProfileEntry],
-    transfers: Iterable[TransferCost],
-    barred: Callable[[str, str], bool] = lambda kind, layer: False,
+    transfer: Callable[[str, str, int], float],
+    barred: Callable[[str, str], bool] = lambda type_, layer: False,
     cut_ns_per_byte: float = 0.0,
 ) -> Divisible:
-    """The network with its times (and energies) per kind of processor, without cuts inside fused
+    """The network with its times (and energies) by type of processors, without cuts inside fused
     groups.
 
-    Layers that are `barred` from a kind of processor cannot run there. A cut costs
-    `cut_ns_per_byte` beyond its transfer.
+    Layers that are `barred` from a type of processors cannot run there. A cut costs
+    `cut_ns_per_byte` beyond its `transfer`.
     """
     names = tuple(layer.name for layer in chain.layers)
     points = [c for c in chain.cuts() if not chain.fused(c.after)]
     cuts = tuple((c.after + 1, c.bytes) for c in points)
     layers, overhead = {}, {}
     energies: dict[str, list[float]] | None = {}
-    for kind, entry in entries.items():
-        times, overhead[kind] = _times(chain, entry)
-        times = [inf if barred(kind, name) else ns for name, ns in zip(names, times, strict=True)]
-        layers[kind] = times
+    for type_, entry in entries.items():
+        times, overhead[type_] = _times(chain, entry)
+        times = [inf if barred(type_, name) else ns for name, ns in zip(names, times, strict=True)]
+        layers[type_] = times
         own = _energies(times, entry)
         if own is None:
             energies = None
         elif energies is not None:
-            energies[kind] = own
-    transfer = transfer_model(transfers)
+            energies[type_] = own
 
     def cut(source: str, target: str, count: int) -> float:
         return transfer(source, target, count) + cut_ns_per_byte * count
@@ -91,14 +90,20 @@ def _energies(times: list[float], entry: ProfileEntry) -> list[float] | None:
     return [inf if t == inf else entry.energy_nj * t / whole for t in times]
 
 
-def transfer_model(transfers: Iterable[TransferCost]) -> Callable[[str, str, int], float]:
-    """The cost of a cut for its receiver in ns: as fitted, in the other direction, or estimated."""
+def transfer_model(
+    transfers: Iterable[TransferCost], kinds: Mapping[str, str]
+) -> Callable[[str, str, int], float]:
+    """The cost of a cut for its receiver in ns, from one type of processors to another: as fitted
+    to them, to their kinds, in the other direction, or estimated. `kinds` are those of types."""
     fitted = {(t.source, t.target): t for t in transfers}
 
     def cost(source: str, target: str, count: int) -> float:
-        t = fitted.get((source, target)) or fitted.get((target, source))
-        if t is not None:
-            return t.fixed_ns + t.ns_per_byte * count
-        return HOP_NS + (UNKNOWN_NS_PER_BYTE * count if source != target else 0.0)
+        of_kinds = kinds.get(source, source), kinds.get(target, target)
+        for pair in ((source, target), of_kinds):
+            t = fitted.get(pair) or fitted.get(pair[::-1])
+            if t is not None:
+                return t.fixed_ns + t.ns_per_byte * count
+        same = of_kinds[0] == of_kinds[1]
+        return HOP_NS + (0.0 if same else UNKNOWN_NS_PER_BYTE * count)
 
     return cost

@@ -179,8 +179,8 @@ def _referee(
 
 
 def _place(problem: Problem, processors: tuple[str, ...], busy: dict[str, float]) -> StagePlace:
-    kind = problem.platform.pool_of(processors[0]).kind
-    return StagePlace(processors, kind, max(busy.get(p, 0.0) for p in processors))
+    type_ = problem.platform.pool_of(processors[0]).type
+    return StagePlace(processors, type_, max(busy.get(p, 0.0) for p in processors))
 
 
 def _ends(network: Divisible, plan: NetworkPlan) -> list[int]:
@@ -192,7 +192,7 @@ def _counted(problem: Problem, partitions: Sequence[Partition]) -> Iterator[str]
     """The number of configurations by the paper, and where its rule would have stopped."""
     (network,) = problem.networks.values()
     parts = len(network.costs.cuts) + 1
-    pools = [pool for pool in problem.platform.pools if pool.kind in network.costs.layers]
+    pools = [pool for pool in problem.platform.pools if pool.type in network.costs.layers]
     devices = sum(pool.count for pool in pools)
     stages = range(1, min(MOST_STAGES, parts) + 1)
     counts = ", ".join(str(configurations(parts, devices, s)) for s in stages)

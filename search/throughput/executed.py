@@ -74,8 +74,8 @@ def _times(
     for task in app.tasks:
         place = placement[task.name]
         known = problem.firing_ns[task.name]
-        kinds = [problem.platform.pool_of(p).kind for p in place.processors]
-        slowest = max(known.get(kind, max(known.values())) for kind in kinds)
+        types = [problem.platform.pool_of(p).type for p in place.processors]
+        slowest = max(known.get(type_, max(known.values())) for type_ in types)
         times[task.name] = slowest / speedup(place.threads)
     return times
 

@@ -152,7 +152,7 @@ class Space:
         """Uncut networks on the first processor of each pool (also with all threads), and in turn
         on all of it; the other tasks on the first core, or placed by the greedy search."""
         for pool in self._problem.platform.pools:
-            on_first = self._on(StagePlace(pool.processors[:1], pool.kind))
+            on_first = self._on(StagePlace(pool.processors[:1], pool.type))
             if on_first is not None:
                 name = f"on {pool.processors[0]}"
                 yield f"{name}, others on one core", on_first
@@ -162,7 +162,7 @@ class Space:
                 for part in self._parts:
                     threaded[part.at + THREADS] = pool.count - 1
                 yield "threads of the library", threaded
-            on_all = self._on(StagePlace(pool.processors, pool.kind))
+            on_all = self._on(StagePlace(pool.processors, pool.type))
             if on_all is not None and pool.count > 1:
                 name = f"frames in turn on all of {pool.name}"
                 yield f"{name}, others on one core", on_all

@@ -96,18 +96,18 @@ def search(
 
 
 def _plain(problem: Problem) -> list[Design]:
-    """All networks uncut on one processor, for each kind that can run them."""
+    """All networks uncut on one processor, for each type that can run them."""
     designs = []
-    for kind in dict.fromkeys(pool.kind for pool in problem.platform.pools):
-        if problem.runs_networks_on(kind):
-            first = problem.processors_of(kind)[0]
+    for type_ in problem.platform.kinds:
+        if problem.runs_networks_on(type_):
+            first = problem.of_type(type_)[0]
             designs.append(complete(problem, whole(problem.networks, (first,)), f"on {first}"))
     return designs
 
 
 def able(problem: Problem, network: Divisible) -> tuple[str, ...]:
     """The processors that a network has times for."""
-    pools = [pool for pool in problem.platform.pools if pool.kind in network.costs.layers]
+    pools = [pool for pool in problem.platform.pools if pool.type in network.costs.layers]
     return tuple(chain.from_iterable(pool.processors for pool in pools))
 
 
@@ -125,11 +125,11 @@ def charges(problem: Problem, network: Divisible, processors: Sequence[str]) -> 
     crossing = [0, *(b for _, b in costs.cuts), 0]
     table = numpy.zeros((len(bounds) - 1, len(processors)))
     for k, processor in enumerate(processors):
-        kind = problem.platform.pool_of(processor).kind
-        per_byte = (costs.transfer(kind, kind, MANY) - costs.transfer(kind, kind, 0)) / MANY
+        type_ = problem.platform.pool_of(processor).type
+        per_byte = (costs.transfer(type_, type_, MANY) - costs.transfer(type_, type_, 0)) / MANY
         for g, (first, end) in enumerate(pairwise(bounds)):
             read, written = crossing[g], crossing[g + 1]
-            table[g, k] = sum(costs.layers[kind][first:end]) + per_byte * (read + written)
+            table[g, k] = sum(costs.layers[type_][first:end]) + per_byte * (read + written)
     return table
 
 

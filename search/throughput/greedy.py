@@ -86,16 +86,19 @@ def cost(problem: Problem, placement: Whole) -> float:
     return total
 
 
-def _work(problem: Problem, app: Application) -> float:
-    return scale(app) * sum(problem.work_ns(app, t) for t in app.tasks)
+def _work(problem: Problem, app: Application, core: str | None = None) -> float:
+    """The work of an app on a core, on the slowest CPUs without one."""
+    type_ = None if core is None else problem.platform.pool_of(core).type
+    return scale(app) * sum(problem.work_ns(app, t, type_) for t in app.tasks)
 
 
 def _apps_apart(problem: Problem) -> Iterator[Placement]:
     load = dict.fromkeys(problem.cpus, 0.0)
     placement: Placement = {}
     for app in sorted(problem.apps, key=lambda a: -_work(problem, a)):
-        core = min(load, key=lambda p: load[p])
-        load[core] += _work(problem, app)
+        work = {p: _work(problem, app, p) for p in load}
+        core = min(load, key=lambda p: load[p] + work[p])
+        load[core] += work[core]
         placement.update({t.name: (core,) for t in app.tasks})
     yield placement
 

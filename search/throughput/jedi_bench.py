@@ -82,7 +82,7 @@ def options(problem: Problem, task: str) -> tuple[MappingOption, ...]:
     """
     able: dict[str, list[str]] = {}
     for pool in problem.platform.pools:
-        if pool.kind in problem.networks[task].costs.layers:
+        if pool.type in problem.networks[task].costs.layers:
             able.setdefault(pool.kind, []).extend(pool.processors)
     cores = able.get("cpu", [])
     if "gpu" in able:
@@ -194,13 +194,17 @@ class Bench:
         layers = self.network.costs.layers
         stretches = pairwise([0, *cuts, self.network.costs.count])
         for place, (first, end) in zip(option.stages, stretches, strict=True):
-            if any(inf in layers[self.kind(p)][first:end] for p in place):
+            if any(inf in layers[self.type(p)][first:end] for p in place):
                 return False
         return True
 
     def kind(self, processor: str) -> str:
         """The kind of a processor."""
         return self._problem.platform.pool_of(processor).kind
+
+    def type(self, processor: str) -> str:
+        """The type of a processor, which its times are known by."""
+        return self._problem.platform.pool_of(processor).type
 
     def numbers(self, option: MappingOption, most: tuple[int, ...]) -> tuple[int, ...]:
         """Parameters for an option, from those that the maximizer found for option E (thesis, ch.

@@ -229,7 +229,7 @@ class Explorer:
         """The times of layers on a place; a processor with two stages has half of its time for
         each."""
         layers = self._bench.network.costs.layers
-        times = zip(*(layers[self._bench.kind(p)] for p in place), strict=True)
+        times = zip(*(layers[self._bench.type(p)] for p in place), strict=True)
         slowest = [max(of_layer) for of_layer in times]
         sums = [0.0, *accumulate(t if t < inf else 0.0 for t in slowest)]
         uses = Counter(chain.from_iterable(self._option.stages))

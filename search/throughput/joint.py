@@ -101,9 +101,9 @@ class _Row:
         """How many there are."""
         return len(self.at) - 1
 
-    def layers_ns(self, kind: str, segment: int) -> float:
-        """The time of the layers of a segment on a kind of processor."""
-        return sum(self.network.costs.layers[kind][self.at[segment] : self.at[segment + 1]])
+    def layers_ns(self, type_: str, segment: int) -> float:
+        """The time of the layers of a segment on a type of processors."""
+        return sum(self.network.costs.layers[type_][self.at[segment] : self.at[segment + 1]])
 
 
 class _Program:
@@ -114,8 +114,8 @@ class _Program:
 
         self._cp, self._problem = cp_model, problem
         self._model = cp_model.CpModel()
-        self._kind = {p: problem.platform.pool_of(p).kind for p in problem.platform.processors}
-        self._load: dict[str, list[tuple[Any, float]]] = {p: [] for p in self._kind}
+        self._type = {p: problem.platform.pool_of(p).type for p in problem.platform.processors}
+        self._load: dict[str, list[tuple[Any, float]]] = {p: [] for p in self._type}
         self._rows: dict[str, _Row] = {}
         self._item: dict[tuple[str, Place], Any] = {}
         self._segment: dict[tuple[str, int, Place], Any] = {}
@@ -156,7 +156,7 @@ class _Program:
     def _add_task(self, app: Application, task: Task) -> None:
         """A task on one processor, or where a pin has it."""
         pin = self._problem.pins.get(task.name)
-        able = [p for p, kind in self._kind.items() if kind in self._problem.firing_ns[task.name]]
+        able = [p for p, type_ in self._type.items() if type_ in self._problem.firing_ns[task.name]]
         options = [Placement(task.name, (p,)) for p in able] if pin is None else [pin]
         own = []
         for option in options:
@@ -166,7 +166,9 @@ class _Program:
                 self._load[p].append((var, ns))
             if holds_interpreter(task, option, self._problem.platform):
                 held = self._problem.held.get(task.name, 1.0)
-                self._held.append((var, scale(app) * self._problem.work_ns(app, task) * held))
+                types = {self._type[p] for p in option.processors}
+                work = max(self._problem.work_ns(app, task, type_) for type_ in types)
+                self._held.append((var, scale(app) * work * held))
                 for p in option.processors:
                     self._holders.setdefault(p, []).append(var)
         self._model.add_exactly_one(own)
@@ -180,7 +182,7 @@ class _Program:
         overhead = scale(app) * overhead_ns(self._problem, app, task)
         for i in range(row.segments):
             for place in self._places(row):
-                ns = firings * row.layers_ns(self._kind[place[0]], i)
+                ns = firings * row.layers_ns(self._type[place[0]], i)
                 if ns < inf:
                     var = self._segment[task.name, i, place] = self._bool()
                     self._add_load(place, var, ns)
@@ -189,7 +191,7 @@ class _Program:
         for i in range(row.segments):
             for place, var in self._at(task.name, i).items():
                 start = var if i == 0 else self._start(task.name, i, place)
-                own = firings * costs.overhead[self._kind[place[0]]] + overhead
+                own = firings * costs.overhead[self._type[place[0]]] + overhead
                 self._add_load(place, start, own)
                 if i and start is not None:
                     begins.append(start)
@@ -198,7 +200,7 @@ class _Program:
         self._overheads += [(start, overhead) for start in begins]
 
     def _places(self, row: _Row) -> list[Place]:
-        return [(p,) for p, kind in self._kind.items() if kind in row.network.costs.layers]
+        return [(p,) for p, type_ in self._type.items() if type_ in row.network.costs.layers]
 
     def _at(self, network: str, segment: int) -> dict[Place, Any]:
         found = {}
@@ -220,14 +222,14 @@ class _Program:
     def _add_transfers(
         self, network: str, row: _Row, segment: int, place: Place, start: Any, firings: float
     ) -> None:
-        """What a stage that begins here takes for the tensors from the one before, by its kind."""
-        kind, size = self._kind[place[0]], row.sizes[row.at[segment]]
+        """What a stage that begins here takes for the tensors from the one before, by its type."""
+        type_, size = self._type[place[0]], row.sizes[row.at[segment]]
         sources: dict[str, list[Any]] = {}
         for other, var in self._at(network, segment - 1).items():
             if other != place:
-                sources.setdefault(self._kind[other[0]], []).append(var)
+                sources.setdefault(self._type[other[0]], []).append(var)
         for source, own in sources.items():
-            ns = firings * row.network.costs.transfer(source, kind, size)
+            ns = firings * row.network.costs.transfer(source, type_, size)
             # At most one of these is true.
             there = own[0]
             if len(own) > 1:
@@ -253,12 +255,12 @@ class _Program:
             sources: dict[str, list[Any]] = {}
             for other, there in senders.items():
                 if other != place:
-                    sources.setdefault(self._kind[other[0]], []).append(there)
+                    sources.setdefault(self._type[other[0]], []).append(there)
             for source, own in sources.items():
                 both = self._bool()
                 self._model.add(sum(own) + here <= 1 + both)
                 for receiver in place:
-                    ns = crossing(self._problem, app, channel, source, self._kind[receiver])
+                    ns = crossing(self._problem, app, channel, source, self._type[receiver])
                     self._load[receiver].append((both, ns / len(place)))
 
     # -- the interpreter ---------------------------------------------------------------------------

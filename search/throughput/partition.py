@@ -31,11 +31,11 @@ MOST_STAGES = 4
 
 @dataclass(frozen=True, slots=True)
 class StagePlace:
-    """A processor, or several of one kind that share frames. `busy` is its load by other tasks, in
+    """A processor, or several of one type that share frames. `busy` is its load by other tasks, in
     ns per frame."""
 
     processors: tuple[str, ...]
-    kind: str
+    type: str
     busy: float = 0.0
 
 
@@ -43,9 +43,9 @@ class StagePlace:
 class Costs:
     """One network on one platform.
 
-    `layers[kind][i]` is the time of layer i in ns (or its energy in nJ), infinite where it cannot
-    run there; `overhead[kind]` is the cost of a stage beyond its layers. `cuts` are (number of
-    layers before the cut, bytes across). `transfer(from kind, to kind, bytes)` is the cost of a cut
+    `layers[type][i]` is the time of layer i in ns (or its energy in nJ), infinite where it cannot
+    run there; `overhead[type]` is the cost of a stage beyond its layers. `cuts` are (number of
+    layers before the cut, bytes across). `transfer(from type, to type, bytes)` is the cost of a cut
     for the receiving stage.
     """
 
@@ -128,7 +128,7 @@ def best_partition(
 
 
 def _least_busy(places: Sequence[StagePlace], count: int) -> list[StagePlace]:
-    """The `count` least busy places of each kind and size, in the order given: busier ones cannot
+    """The `count` least busy places of each type and size, in the order given: busier ones cannot
     be better."""
     alike: dict[tuple[str, int], list[int]] = {}
     for k, place in enumerate(places):
@@ -140,7 +140,7 @@ def _least_busy(places: Sequence[StagePlace], count: int) -> list[StagePlace]:
 
 
 def _size(place: StagePlace) -> tuple[str, int]:
-    return place.kind, len(place.processors)
+    return place.type, len(place.processors)
 
 
 def evaluate(
@@ -151,9 +151,9 @@ def evaluate(
     stage_cost = []
     for s, place in enumerate(places):
         first = ends[s - 1] if s else 0
-        cost = sum(costs.layers[place.kind][first : ends[s]]) + costs.overhead[place.kind]
+        cost = sum(costs.layers[place.type][first : ends[s]]) + costs.overhead[place.type]
         if s and places[s - 1] != place:
-            cost += costs.transfer(places[s - 1].kind, place.kind, bytes_at[first])
+            cost += costs.transfer(places[s - 1].type, place.type, bytes_at[first])
         stage_cost.append(cost)
     if objective == "throughput":
         load = {p: p.busy for p in places}
@@ -193,7 +193,7 @@ class _Solver:
         self._sums = []
         self._cross: dict[tuple[str, str], np.ndarray] = {}
         for place in self._places:
-            times = numpy.array(costs.layers[place.kind], dtype=float)
+            times = numpy.array(costs.layers[place.type], dtype=float)
             # Sums with an infinite term cannot be subtracted: layers that cannot run are counted.
             able = numpy.isfinite(times)
             sums = numpy.concatenate([[0.0], numpy.cumsum(numpy.where(able, times, 0.0))])[self._at]
@@ -203,12 +203,12 @@ class _Solver:
     def _stage(self, place: int, first: np.ndarray | int, last: np.ndarray | int) -> np.ndarray:
         """Cost of a stage between positions without its transfer, infinite where it cannot run."""
         sums, barred = self._sums[place]
-        cost = sums[last] - sums[first] + self._costs.overhead[self._places[place].kind]
+        cost = sums[last] - sums[first] + self._costs.overhead[self._places[place].type]
         return self._np.where(barred[last] == barred[first], cost, inf)
 
     def _transfer(self, source: int, target: int) -> np.ndarray:
         """Cost of every cut between two places."""
-        key = self._places[source].kind, self._places[target].kind
+        key = self._places[source].type, self._places[target].type
         if key not in self._cross:
             self._cross[key] = self._np.array([self._costs.transfer(*key, b) for b in self._bytes])
         return self._cross[key]
@@ -243,7 +243,7 @@ class _Solver:
         would have to be added.
         """
         places = self._places
-        alike = [(p.kind, p.busy, len(p.processors)) for p in places]
+        alike = [(p.type, p.busy, len(p.processors)) for p in places]
         equal_before = [[q for q in range(p) if alike[q] == alike[p]] for p in range(len(places))]
         sharing: list[set[int]] = [set() for _ in places]
         for p, q in permutations(range(len(places)), 2):
@@ -332,8 +332,8 @@ class _Solver:
         na, nb = len(self._places[a].processors), len(self._places[b].processors)
         entry = self._transfer(order[-3], a)[start] if len(order) > 2 else numpy.zeros(len(start))
         over = self._transfer(a, b)[1:-1].min()
-        base_a = loads[a] + (self._costs.overhead[self._places[a].kind] + entry - sum_a[start]) / na
-        base_b = loads[b] + (self._costs.overhead[self._places[b].kind] + over + sum_b[-1]) / nb
+        base_a = loads[a] + (self._costs.overhead[self._places[a].type] + entry - sum_a[start]) / na
+        base_b = loads[b] + (self._costs.overhead[self._places[b].type] + over + sum_b[-1]) / nb
         # Where the last cut may be: a has to run all before it, b all behind it.
         least = numpy.maximum(start + 1, numpy.searchsorted(barred_b, barred_b[-1]))
         behind = numpy.searchsorted(barred_a, barred_a[start], side="right")

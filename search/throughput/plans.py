@@ -33,20 +33,20 @@ def whole(tasks: Iterable[str], processors: tuple[str, ...], threads: int = 1) -
 
 
 def _stage_ns(
-    network: Divisible, plan: NetworkPlan, kinds: Mapping[str, str]
+    network: Divisible, plan: NetworkPlan, types: Mapping[str, str]
 ) -> list[dict[str, float]]:
-    """Time of each stage on every kind of processor, with the transfer from the stage before."""
+    """Time of each stage on every type of processors, with the transfer from the stage before."""
     costs = network.costs
     bytes_at = dict(costs.cuts)
     times_of_stages = []
     before: tuple[str, ...] | None = None
     for stage, (first, end) in zip(plan.stages, network.stretches(plan), strict=True):
         times = {}
-        for kind, values in costs.layers.items():
-            times[kind] = sum(values[first:end]) + costs.overhead[kind]
+        for type_, values in costs.layers.items():
+            times[type_] = sum(values[first:end]) + costs.overhead[type_]
             if before is not None and before != stage.processors:
                 size = bytes_at.get(first, 0)
-                times[kind] += costs.transfer(kinds[before[0]], kind, size)
+                times[type_] += costs.transfer(types[before[0]], type_, size)
         times_of_stages.append(times)
         before = stage.processors
     return times_of_stages
@@ -65,14 +65,14 @@ def sketch(problem: Problem, plans: Iterable[NetworkPlan]) -> Problem:
     pins = dict(problem.pins)
     times = dict(problem.firing_ns)
     repetition = {a: dict(v) for a, v in problem.repetition.items()}
-    kinds = {p: problem.platform.pool_of(p).kind for p in problem.platform.processors}
+    types = {p: problem.platform.pool_of(p).type for p in problem.platform.processors}
     for plan in plans:
         app = apps[plan.task.partition(".")[0]]
         names = stage_names(plan)
         if len(plan.stages) > 1:
             network = problem.networks[plan.task]
             apps[app.name] = _cut(app, app.task(plan.task), names)
-            times.update(zip(names, _stage_ns(network, plan, kinds), strict=True))
+            times.update(zip(names, _stage_ns(network, plan, types), strict=True))
             repetition[app.name].update(dict.fromkeys(names, repetition[app.name][plan.task]))
         for name, stage in zip(names, plan.stages, strict=True):
             pins[name] = Placement(

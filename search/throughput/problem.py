@@ -106,9 +106,9 @@ class Divisible:
         """Energies for the objective `energy` (None where they are unknown), else times."""
         return self.energy if objective == "energy" else self.costs
 
-    def runs_on(self, kind: str) -> bool:
-        """True if every layer has a finite time on this kind of processor."""
-        return kind in self.costs.layers and max(self.costs.layers[kind]) < inf
+    def runs_on(self, type_: str) -> bool:
+        """True if every layer has a finite time on this type of processors."""
+        return type_ in self.costs.layers and max(self.costs.layers[type_]) < inf
 
     def stretches(self, plan: NetworkPlan) -> list[tuple[int, int]]:
         """The layers of each stage: the number of the first one, and of the first behind it."""
@@ -131,11 +131,11 @@ class Divisible:
 class Problem:
     """Apps to be mapped on a platform.
 
-    `repetition[app][task]` firings per iteration; `firing_ns[task][kind]` the time of one firing on
-    each kind of processor that can run it; `pins` the user's pins for this platform; `networks`
+    `repetition[app][task]` firings per iteration; `firing_ns[task][type]` the time of one firing on
+    each type of processors that can run it; `pins` the user's pins for this platform; `networks`
     those that may be cut, by task; `apart` Python tasks with a process of their own; `held` the
     share of its time in which a Python task holds the interpreter (unknown: all of it). `transfer`
-    gives the cost of bytes from one kind of processor to a receiver on another, `runtime_ns` is the
+    gives the cost of bytes from one type of processors to a receiver on another, `runtime_ns` the
     runtime's overhead of each firing on a CPU, holding the interpreter. `engines` are those of
     networks on CPUs by task, where it is not ONNX Runtime; times are theirs, and `default` is the
     same problem with all of them on ONNX Runtime. `phases` has the times of a task's phases, where
@@ -172,23 +172,26 @@ class Problem:
     @property
     def cpus(self) -> tuple[str, ...]:
         """All CPU processors of the platform."""
-        return self.processors_of("cpu")
-
-    def processors_of(self, kind: str) -> tuple[str, ...]:
-        """All processors of a kind."""
-        pools = [pool.processors for pool in self.platform.pools if pool.kind == kind]
+        pools = [pool.processors for pool in self.platform.pools if pool.kind == "cpu"]
         return tuple(chain.from_iterable(pools))
 
-    def runs_networks_on(self, kind: str) -> bool:
-        """True if every network that may be cut runs as a whole on this kind of processor."""
-        return all(network.runs_on(kind) for network in self.networks.values())
+    def of_type(self, type_: str) -> tuple[str, ...]:
+        """All processors of a type."""
+        pools = [pool.processors for pool in self.platform.pools if pool.type == type_]
+        return tuple(chain.from_iterable(pools))
 
-    def work_ns(self, app: Application, task: Task, kind: str = "cpu") -> float:
-        """Time of a task in one iteration on a kind of processor; a task that cannot run there
-        counts with its time elsewhere.
+    def runs_networks_on(self, type_: str) -> bool:
+        """True if every network that may be cut runs as a whole on this type of processors."""
+        return all(network.runs_on(type_) for network in self.networks.values())
+
+    def work_ns(self, app: Application, task: Task, type_: str | None = None) -> float:
+        """Time of a task in one iteration on a type of processors, the slowest CPUs without one; a
+        task that cannot run there counts with its time elsewhere.
         """
         times = self.firing_ns[task.name]
-        return times.get(kind, max(times.values())) * self.repetition[app.name][task.name]
+        types = self.platform.types_of("cpu") if type_ is None else (type_,)
+        known = [times[t] for t in types if t in times]
+        return max(known or times.values()) * self.repetition[app.name][task.name]
 
 
 def scale(app: Application) -> float:
@@ -232,7 +235,7 @@ def firing_loads(
     factor = scale(app)
     for processor in place.processors:
         pool = problem.platform.pool_of(processor)
-        work = factor * problem.work_ns(app, task, pool.kind) / len(place.processors)
+        work = factor * problem.work_ns(app, task, pool.type) / len(place.processors)
         own = work / speedup(place.threads)
         overhead = factor * overhead_ns(problem, app, task) / len(place.processors)
         load[processor] = load.get(processor, 0.0) + own + overhead
@@ -263,16 +266,16 @@ def _add_hand_overs(
             else:
                 load[wire.processor] += factor * times * float(wire.takes_ns(1, size))
         elif senders != receivers and channel.source_port != LINK:
-            source = problem.platform.pool_of(senders[0]).kind
+            source = problem.platform.pool_of(senders[0]).type
             for receiver in receivers:
-                kind = problem.platform.pool_of(receiver).kind
-                load[receiver] += crossing(problem, app, channel, source, kind) / len(receivers)
+                target = problem.platform.pool_of(receiver).type
+                load[receiver] += crossing(problem, app, channel, source, target) / len(receivers)
 
 
 def crossing(
     problem: Problem, app: Application, channel: Channel, source: str, target: str
 ) -> float:
-    """What the receiver of a channel's tokens takes for them, from one kind of processor to
+    """What the receiver of a channel's tokens takes for them, from one type of processors to
     another."""
     times, size = _hand_overs(problem, app, channel)
     return scale(app) * times * problem.transfer(source, target, size)
@@ -320,7 +323,8 @@ def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) ->
         place = placement[task.name]
         if holds_interpreter(task, place, problem.platform):
             held = problem.held.get(task.name, 1.0)
-            load += scale(app) * problem.work_ns(app, task) * held
+            types = {problem.platform.pool_of(p).type for p in place.processors}
+            load += scale(app) * max(problem.work_ns(app, task, t) for t in types) * held
             processors.update(place.processors)
     if len(processors) > 1:
         load *= CONTENTION

@@ -341,7 +341,7 @@ def late(draw: st.DrawFn) -> tuple[JointProblem, Outcome]:
     problem = replace(free, pins={n: p for n, p in at.items() if draw(st.integers(0, 3)) == 0})
     core = st.sampled_from(BOARD.processors[:2])
     steps_at = [
-        tuple(draw(core) if s.kind == "cpu" else "gpu" for s in n.candidates[c].stages)
+        tuple(draw(core) if s.type == "cpu" else "gpu" for s in n.candidates[c].stages)
         for n, c in zip(nets, choice, strict=True)
     ]
     placed = CommonPlaces().with_answer(

@@ -405,6 +405,21 @@ def test_profile_run_and_test(
     assert not [name for name in os.listdir(tmp_path / "far") if name.startswith("tmp-")]
 
 
+@pytest.mark.skipif(not {0, 1}.issubset(os.sched_getaffinity(0)), reason="needs cores 0 and 1")
+def test_each_type_of_cpus_is_measured(shell: str, text: Path) -> None:
+    """A task takes longer on the core that it finds slow."""
+    wait = "__import__('time').sleep(0.002 if 0 in __import__('os').sched_getaffinity(0) else 0)"
+    (text.parent / "tasks.py").write_text(TASKS.replace("self.n += 1", f"self.n += 1; {wait}"))
+    text.write_text(TEXT + "platform two { cpu big on [1]   cpu little on [0] }\n")
+    with reach(shell) as board:
+        found = profile(text, platform="two", host=board, seconds=0.3)
+    means = {(e.subject, e.processor): e.mean_ns for e in found.entries}
+    tasks = ("Sum.count", "Sum.twice", "Sum.keep")
+    assert means.keys() == {(task, type_) for task in tasks for type_ in ("big", "little")}
+    assert means["Sum.count", "big"] < 2_000_000 <= means["Sum.count", "little"]
+    assert not any(e.estimated for e in found.entries)
+
+
 def test_a_task_that_fails_there_is_named_here(shell: str, text: Path) -> None:
     (text.parent / "tasks.py").write_text(
         TASKS.replace("self.n += 1", "raise ValueError('no camera')")

@@ -44,6 +44,8 @@ RESOLUTION = Fraction(1, 10**6)
 MOST_ASKED = 400
 #: Codes of texts of which `check` says that no mapping keeps their deadlines.
 HOPELESS = {"F211", "F216"}
+#: Texts with seeds from this one on have two types of CPUs.
+TYPED = 500_000
 CODE = "def source(): return 0\ndef middle(x): return x\ndef sink(x): pass\n"
 
 
@@ -51,8 +53,8 @@ CODE = "def source(): return 0\ndef middle(x): return x\ndef sink(x): pass\n"
 class Drawn:
     """A text with the numbers that it is made of.
 
-    `times` are ns by task and kind, `firings` those of an iteration, `periods` are ns by app,
-    `processors` have their kinds.
+    `times` are ns by task and type, `firings` those of an iteration, `periods` are ns by app,
+    `processors` have their types: CPUs their pool if there are two, all others their kind.
     """
 
     text: str
@@ -63,11 +65,11 @@ class Drawn:
 
     def places(self, task: str) -> list[str]:
         """The processors that can run a task."""
-        return [p for p, kind in self.processors.items() if kind in self.times[task]]
+        return [p for p, type_ in self.processors.items() if type_ in self.times[task]]
 
     def cpus(self, where: dict[str, str]) -> int:
         """How many CPUs have tasks; a program needs one in any case."""
-        return max(1, len({p for p in where.values() if self.processors[p] == "cpu"}))
+        return max(1, len({p for p in where.values() if self.processors[p] not in ("gpu", "dla")}))
 
     def utilization(self, where: dict[str, str]) -> Fraction:
         """Of the busiest processor."""
@@ -87,9 +89,9 @@ class Drawn:
         """The times as a profile: of tasks without code there is no other way to say those of
         several kinds."""
         entries = [
-            ProfileEntry(kind, task, "", "", "", 10, ns, 0, ns, ns)
+            ProfileEntry(type_, task, "", "", "", 10, ns, 0, ns, ns)
             for task, own in self.times.items()
-            for kind, ns in own.items()
+            for type_, ns in own.items()
         ]
         return Profile("p", "made up", tuple(entries))
 
@@ -108,11 +110,16 @@ def draw(seed: int) -> Drawn:
     pools = [("core", "cpu", rng.randint(2, 4) if hosted else rng.randint(1, 2))]
     if not hosted:
         pools += [("g", "gpu", 1), ("d", "dla", 1)][: rng.randint(1, 2)]
+    typed = seed >= TYPED
+    if typed:
+        pools[0] = ("core", "cpu", rng.randint(1, 2))
+        pools.insert(1, ("slow", "cpu", rng.randint(1, 2)))
+    types = {name: name if typed and kind == "cpu" else kind for name, kind, _ in pools}
     drawn = Drawn(
         "",
         {
-            (n if count == 1 else f"{n}[{k}]"): kind
-            for n, kind, count in pools
+            (n if count == 1 else f"{n}[{k}]"): types[n]
+            for n, _, count in pools
             for k in range(count)
         },
     )
@@ -129,9 +136,7 @@ def draw(seed: int) -> Drawn:
     for _ in range(left - count):
         sizes[rng.randrange(count)] += 1
     for number, size in enumerate(sizes):
-        text += _app(
-            rng, drawn, f"A{number}", size, load / count, hosted, [kind for _, kind, _ in pools]
-        )
+        text += _app(rng, drawn, f"A{number}", size, load / count, hosted, list(types.values()))
     drawn.text = "\n".join(text) + "\n"
     return drawn
 
@@ -143,7 +148,7 @@ def _app(
     size: int,
     load: float,
     hosted: bool,
-    kinds: list[str],
+    types: list[str],
 ) -> list[str]:
     period = rng.choice([50, 100, 100, 150, 200])
     drawn.periods[name] = Fraction(period * 10**6)
@@ -158,12 +163,14 @@ def _app(
     for t in range(size):
         full = f"{name}.t{t}"
         share = rng.uniform(0.2, 1.8) * load / size
-        own = {"cpu": max(1, int(share * period * 10**6 / firings[t]))}
-        for kind in kinds[1:]:
-            if rng.random() < 0.6:
-                own[kind] = max(1, int(own["cpu"] * rng.choice([0.2, 0.5, 1.5])))
+        first = types[0]
+        own = {first: max(1, int(share * period * 10**6 / firings[t]))}
+        for type_ in types[1:]:
+            if rng.random() < (0.9 if type_ == "slow" else 0.6):
+                factor = rng.choice([0.5, 1.5, 2.4, 4] if type_ == "slow" else [0.2, 0.5, 1.5])
+                own[type_] = max(1, int(own[first] * factor))
         if not hosted and len(own) > 1 and rng.random() < 0.3:
-            del own["cpu"]
+            del own[first]
         drawn.times[full] = own
         drawn.firings[full] = firings[t]
         ports = []
@@ -176,7 +183,8 @@ def _app(
         code = ""
         if hosted:
             word = "source" if t == 0 else "sink" if t == size - 1 else "middle"
-            code = f'  python "t.py:{word}"  wcet {own["cpu"]} ns'
+            wcet = f"{own['cpu']} ns" if "cpu" in own else _by_type(own)
+            code = f'  python "t.py:{word}"  wcet {wcet}'
         tasks.append(f"task {name}T{t} {{ {'  '.join(ports)}{code} }}")
         instances.append(f"t{t}: {name}T{t}")
     channels = []
@@ -190,6 +198,10 @@ def _app(
     priority = f"priority {rng.randrange(3)}"
     app = f"app {name} {{ period {period} ms  {due}  {priority}  {'  '.join(instances)}  {'  '.join(channels)} }}"
     return [*tasks, app]
+
+
+def _by_type(times: dict[str, int]) -> str:
+    return ", ".join(f"{ns} ns on {type_}" for type_, ns in times.items())
 
 
 def valid_of(drawn: Drawn, text: str, folder: Path) -> Valid:

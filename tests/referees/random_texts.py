@@ -45,6 +45,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "contention": ("CONTENTION", "BY"),
     "wakeup": ("WAKEUP",),
     "order": ("SCHEDULER",),
+    "types": ("WCET", "ON"),
 }
 
 #: Terminals that say nothing of times where all times are declared.
@@ -52,6 +53,7 @@ TIMELESS = frozenset(
     [
         "USE",
         "CONST",
+        "_SPEED",
         "TYPE",
         "STATE",
         "STATELESS",
@@ -126,11 +128,13 @@ PERIODS = (4000, 6000, 8000, 12000)
 @dataclass(slots=True)
 class Drawn:
     """A text. `times` are the worst cases in ns of tasks (`App.task`) by phase; those that are not
-    there take none. Pools have a kind, a scheduler and a wakeup in ns."""
+    there take none. `on_aux` are those on the CPUs `aux` where these are of another type, () where
+    a task cannot run there. Pools have a kind, a scheduler and a wakeup in ns."""
 
     kind: str
     source: str = ""
     times: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    on_aux: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     schedulers: dict[str, str] = field(default_factory=dict)
     wakeups: dict[str, int] = field(default_factory=dict)
@@ -149,6 +153,11 @@ class _Task:
     on_gpu: bool = False
 
 
+def _time_text(wcet: tuple[int, ...]) -> str:
+    """Times in us as a text has them, one or one a phase."""
+    return f"{wcet[0]} us" if len(wcet) == 1 else f"[{', '.join(map(str, wcet))}] us"
+
+
 def random_text(kind: str, rng: random.Random) -> Drawn:
     """A text of a kind."""
     return _Drawing(kind, rng).drawn()
@@ -159,7 +168,7 @@ class _Drawing:
 
     def __init__(self, kind: str, rng: random.Random) -> None:
         self.rng = rng
-        self.has = {k for k in KINDS if k == kind or rng.random() < 0.12}
+        self.has = {k for k in KINDS if k == kind or (k != "types" and rng.random() < 0.12)}
         if kind in ("timers", "priority", "pools"):
             self.has = {kind, *(k for k in KINDS if k in self.has and rng.random() < 0.3)}
         if self.has & {"share", "contention"}:
@@ -175,7 +184,7 @@ class _Drawing:
     def drawn(self) -> Drawn:
         rng = self.rng
         self.cores = rng.choice((1, 1, 2, 2, 3))
-        if self.has & {"pools", "contention", "gpu"}:
+        if self.has & {"pools", "contention", "gpu", "types"}:
             self.cores = rng.choice((1, 2))
         count = rng.choice((1, 2, 2, 3))
         if self.has & {"taker", "looker", "age", "reaction", "priority"}:
@@ -203,7 +212,7 @@ class _Drawing:
         rng, made = self.rng, self.made
         pools = [f"cpu core[{self.cores}]"]
         names = ["core"]
-        if self.has & {"pools", "contention"}:
+        if self.has & {"pools", "contention", "types"}:
             pools.append("cpu aux[2]" if rng.random() < 0.3 else "cpu aux")
             names.append("aux")
         for number, name in enumerate(names):
@@ -402,10 +411,7 @@ class _Drawing:
         rng = self.rng
         live = task.source and bool(self.has & {"live", "drop", "newest"})
         live = live and (rng.random() < 0.7 or not self.apps)
-        times = " ".join(f"{w}" for w in task.wcet)
-        wcet = (
-            f"wcet {times} us" if len(task.wcet) == 1 else f"wcet [{', '.join(times.split())}] us"
-        )
+        wcet = f"wcet {_time_text(task.wcet)}"
         code = 'python "t.py:fire"'
         fits = sum(p.startswith("in") for p in task.ports) == 1
         fits = fits and sum(p.startswith("out") for p in task.ports) == 1 and len(task.wcet) == 1
@@ -415,6 +421,8 @@ class _Drawing:
             ports = [p.split()[1].rstrip(":") for p in task.ports]
             arguments = f"({', '.join(ports)})"
             code = f'on gpu cuda "t.cu:fire" {arguments} grid[1] block[32]'
+        if "types" in self.has and not task.on_gpu:
+            wcet = self._by_type(f"{app}.{task.name}", task)
         words = [*(["live"] if live else []), *task.ports, wcet, code]
         self.definitions.append(f"task {app}_{task.name} {{ {'   '.join(words)} }}")
         text = f"{task.name}: {app}_{task.name}"
@@ -443,9 +451,24 @@ class _Drawing:
         if "up to" in declared:
             return instances, arrows
         self.definitions.append(f"graph {app}_G {{ in x: {kind}   {last}   x -> {name}.{port} }}")
-        self.made.times[f"{app}.g.{name}"] = self.made.times.pop(f"{app}.{name}")
+        for times in (self.made.times, self.made.on_aux):
+            if f"{app}.{name}" in times:
+                times[f"{app}.g.{name}"] = times.pop(f"{app}.{name}")
         changed = [i for i in instances if i != last] + [f"g: {app}_G"]
         return changed, [a.replace(f"-> {name}.{port}", "-> g.x") for a in arrows]
+
+    def _by_type(self, name: str, task: _Task) -> str:
+        """Times that differ by the type of CPUs; some tasks run on one type only."""
+        here, choice = _time_text(task.wcet), self.rng.random()
+        if choice < 0.15:
+            self.made.on_aux[name] = ()
+            return f"wcet {here} on core"
+        factor = self.rng.choice((Fraction(1, 2), Fraction(3, 2), Fraction(5, 2), Fraction(4)))
+        there = tuple(max(10, int(factor * w) // 10 * 10) for w in task.wcet)
+        self.made.on_aux[name] = tuple(1000 * w for w in there)
+        if choice < 0.5:
+            return f"wcet {here}, {_time_text(there)} on aux"
+        return f"wcet {_time_text(there)} on aux, {here} on core"
 
     def _pin(self, app: str, tasks: list[_Task]) -> None:
         """Pins for some tasks."""

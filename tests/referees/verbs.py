@@ -214,6 +214,12 @@ class Executions:
         self.live = [
             name for name, t in self.tasks.items() if t["live"] and t["code"]["kind"] != "link"
         ]
+        #: The processors of tasks.
+        self.places = {
+            entry["task"]: thread["processor"]
+            for thread in deployment["processors"]
+            for entry in thread["order"]
+        }
         self.worst = {name: self._worst(task) for name, task in self.tasks.items()}
 
     def _worst(self, task: Mapping[str, Any]) -> tuple[int, ...]:
@@ -223,6 +229,10 @@ class Executions:
         if task["code"]["kind"] == "link":
             wcet: int = task["wcet_ns"]
             return (wcet,)
+        on_aux = self.drawn.on_aux.get(task["name"])
+        if on_aux is not None and self.places[task["name"]].startswith("aux"):
+            assert on_aux, f"{task['name']} has no time on aux"
+            return on_aux
         return self.drawn.times[task["name"]]
 
     def named(self, app: str) -> dict[str, list[Mapping[str, Any]]]:

@@ -21,7 +21,7 @@ from flowc.model.profile import Profile
 from flowc.networks.npu import engine_of
 from flowc.runtime import qnn
 from flowc.runtime.tokens import Port, TaskError
-from flowc.search.deadline.candidates import KernelRow, front, kinds_of
+from flowc.search.deadline.candidates import KernelRow, front, types_for
 from typer.testing import CliRunner
 
 from builds import Write, build, harness, run
@@ -231,15 +231,15 @@ def test_cuts_are_between_cpu_and_npu(flow: Any) -> None:
         {"npu": [1.0, 1.0, 1.0, np.inf], "cpu": [9.0, 9.0, 9.0, 9.0]},
         (1, 2, 3),
     )
-    assert kinds_of(row, checked.platform) == ["npu", "cpu"]
+    assert types_for(row, checked.platform) == ["npu", "cpu"]
     found = front(row, checked.platform).candidates
     best = min(found, key=lambda c: c.latency)
-    assert [s.kind for s in best.stages][-1] == "cpu"
-    assert {s.kind for c in found for s in c.stages if s.end == 4} == {"cpu"}
+    assert [s.type for s in best.stages][-1] == "cpu"
+    assert {s.type for c in found for s in c.stages if s.end == 4} == {"cpu"}
 
 
 def test_an_npu_that_takes_all_needs_no_cpu(flow: Any) -> None:
     checked = flowc.check(flow(), platform="board")
     assert checked.platform is not None
     row = KernelRow(("a",), {"npu": [1.0], "cpu": [9.0]}, ())
-    assert kinds_of(row, checked.platform) == ["npu"]
+    assert types_for(row, checked.platform) == ["npu"]

@@ -206,7 +206,7 @@ EXAMPLES: dict[str, str] = {
     "taken": "`drop oldest` into an app that takes several tokens in an iteration, or has a `delay`",
     "interpreter": "tasks in Python in two threads; `process`, C or `--target native` removes it",
     "niceness": "an app without a period under `static_order`",
-    "equal": "`cpu big[2]  cpu little[2]`; a pin with a `wcet` removes it",
+    "equal": "`cpu big[2]  cpu little[2]`; `wcet 2 ms on big, 5 ms on little` removes it",
     "full": "a list `up to 16` of which the run for the profile had 3; a `wcet` removes it",
     "older": "a stored mapping from before this version",
     "estimated": "a kind of processor that was not measured",

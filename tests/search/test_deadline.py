@@ -176,7 +176,7 @@ def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
     network = KernelRow(tuple(f"l{i}" for i in range(count)), times, tuple(range(1, count)), border)
     platform = board(2, 2, 4)
     found = front(network, platform)
-    vectors = [_vector([(s.kind, float(s.work)) for s in c.stages]) for c in found.candidates]
+    vectors = [_vector([(s.type, float(s.work)) for s in c.stages]) for c in found.candidates]
     for option in options_of(platform, ["gpu", "dla"]):
         for ends in product(range(1, count), repeat=len(option) - 1):
             cuts = [0, *ends, count]
@@ -193,7 +193,7 @@ def nothing_left_out(times: dict[str, list[float]], border: int) -> None:
                     ends,
                 )
     for c in found.candidates:
-        assert sum(len(s.kernels) if s.kind == "gpu" else 1 for s in c.stages) >= len(c.stages)
+        assert sum(len(s.kernels) if s.type == "gpu" else 1 for s in c.stages) >= len(c.stages)
 
 
 def _vector(stages: list[tuple[str, float]]) -> tuple[float, float, int]:
@@ -217,7 +217,7 @@ def test_with_too_many_cuts_some_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exact.exact and not found.exact and len(found.candidates) > 5
 
     def vector(c: Candidate) -> tuple[float, ...]:
-        return _vector([(s.kind, float(s.work)) for s in c.stages])
+        return _vector([(s.type, float(s.work)) for s in c.stages])
 
     best = [vector(c) for c in exact.candidates]
     for c in found.candidates:
@@ -262,7 +262,7 @@ def test_contention_of_the_boards_that_come_with_flowc_makes_bounds_longer(
         (),
         {},
     )
-    places = Assignment((), (), (problem.of_kind["gpu"][0], problem.of_kind["dla"][0]))
+    places = Assignment((), (), (problem.of_type["gpu"][0], problem.of_type["dla"][0]))
     apart = verdict(
         replace(problem, platform=replace(platform, contention=())), places
     ).worst.groups
@@ -282,7 +282,7 @@ def everything(problem: JointProblem) -> list[Assignment]:
     found = []
     for choice in product(*(range(len(n.candidates)) for n in problem.networks)):
         rows = [
-            list(product(*(problem.of_kind[s.kind] for s in n.candidates[c].stages)))
+            list(product(*(problem.of_type[s.type] for s in n.candidates[c].stages)))
             for n, c in zip(problem.networks, choice, strict=True)
         ]
         for steps_ in product(*rows):
@@ -323,7 +323,7 @@ def rows_of(problem: JointProblem, group: TaskGroup, assignment: Assignment) -> 
     """The time of every row of tasks and networks from a first to a last one, found by walking."""
     times = {}
     for task, there in zip(problem.tasks, assignment.tasks, strict=True):
-        times[task.name] = task.wcet_ns[problem.kind[there]]
+        times[task.name] = task.wcet_ns[problem.type[there]]
     for network, c in zip(problem.networks, assignment.choice, strict=True):
         times[network.name] = sum(sum(s.kernels) for s in network.candidates[c].stages)
 

@@ -133,7 +133,7 @@ def drawn(write: Write, seed: int) -> tuple[Valid, Profile, JointProblem]:
 def some_assignment(problem: JointProblem, rng: random.Random) -> Assignment:
     choice = tuple(rng.randrange(len(n.candidates)) for n in problem.networks)
     steps = tuple(
-        tuple(rng.choice(problem.of_kind[s.kind]) for s in net.candidates[c].stages)
+        tuple(rng.choice(problem.of_type[s.type]) for s in net.candidates[c].stages)
         for net, c in zip(problem.networks, choice, strict=True)
     )
     return Assignment(choice, steps, tuple(rng.choice(problem.places(i)) for i in problem.tasks))

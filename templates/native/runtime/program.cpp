@@ -103,11 +103,15 @@ void schedule(Worker &worker)
 {
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
     const Scheduling &wanted = worker.scheduling;
-    const bool ordinary = wanted.kind == Scheduling::ORDINARY;
+    const bool bound = wanted.kind == Scheduling::BOUND;
+    const bool ordinary = wanted.kind == Scheduling::ORDINARY || bound;
     if (ordinary && run.reserve && wanted.budget > 0 && reserve(wanted))
         return;
     if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {
         fix(wanted.core, ordinary ? REAL_TIME : wanted.priority);
+    } else if (bound) {
+        if (!bind(wanted.core))
+            run.say("threads are not bound to cores (" + errno_text() + "): times may be others");
     } else if (wanted.kind == Scheduling::SHARE) {
         worker.used.above = wanted.priority >= 0 && fix(wanted.core, wanted.priority);
         worker.used.left = wanted.budget;
