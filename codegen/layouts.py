@@ -127,6 +127,7 @@ def _shape(state: DeployedState) -> object:
             tuple(_entry(e, place) for e in w.order),
             w.fixed_priority,
             w.bound,
+            w.urgency,
             w.background,
             w.server,
         )

@@ -26,6 +26,7 @@ from .names import literal
 END_TO_END: dict[PathKind, str] = {"age": "Age", "reaction": "Reaction"}
 #: Classes of the runtime: how threads are scheduled.
 BACKGROUND, BOUND, FIXED_PRIORITY, SERVER = "Background", "Bound", "FixedPriority", "Server"
+ON_STREAM = "OnStream"
 #: Names that main.py uses itself.
 RESERVED = frozenset(
     {
@@ -37,6 +38,7 @@ RESERVED = frozenset(
         "Fire",
         FIXED_PRIORITY,
         "HOME",
+        ON_STREAM,
         "Port",
         "Program",
         "Select",
@@ -152,6 +154,8 @@ def scheduling(worker: DeployedWorker) -> str:
     arguments = [str(number) for number in worker.fixed_priority or ()]
     if called == BOUND:
         arguments.append(str(worker.bound))
+    if called == ON_STREAM:
+        arguments.append(str(worker.urgency))
     if called == BACKGROUND:
         del arguments[1:]
     if worker.server is not None:
@@ -167,6 +171,8 @@ def scheduling_class(worker: DeployedWorker) -> str:
         return SERVER
     if worker.fixed_priority is not None:
         return FIXED_PRIORITY
+    if worker.urgency is not None:
+        return ON_STREAM
     return "" if worker.bound is None else BOUND
 
 

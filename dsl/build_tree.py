@@ -397,8 +397,13 @@ class TreeBuilder:
     ) -> s.PoolOption:
         return s.PoolOption(key, values, self._word(word), span)
 
-    def scheduler(self, span: Span, name: Token) -> s.PoolOption:
-        return self._option("scheduler", span, (), name)
+    def scheduler(self, span: Span, name: Token, *slices: Token | None) -> s.PoolOption:
+        times = []
+        for amount, unit in zip(slices[::2], slices[1::2], strict=True):
+            if amount is not None and unit is not None:
+                number = self.number(self.token_span(amount), amount)
+                times.append(self._quantity(number, unit))
+        return s.PoolOption("scheduler", (), self._word(name), span, tuple(times))
 
     def wakeup(self, span: Span, amount: s.Expr, unit: Token) -> s.PoolOption:
         return self._option("wakeup", span, (amount,), unit)

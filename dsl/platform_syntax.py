@@ -10,13 +10,15 @@ from .expression_syntax import Element, Expr, Quantity, Text, Word
 
 @dataclass(frozen=True, slots=True)
 class PoolOption:
-    """`scheduler NAME`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`, `compute 8.7`
-    (`word` = its key), `idle [..] W`, `busy [..] W`, `type a76`, `speed 0.4`, `on [4, 5]`."""
+    """`scheduler NAME`, with `times` for `scheduler time_slice 2 ms switch 50 us`, `type a76`,
+    `speed 0.4`, `on [4, 5]`, `engines N total`, `memory 32 GB`, `frequencies [..] MHz`,
+    `compute 8.7` (`word` = its key), `idle [..] W`, `busy [..] W`."""
 
     key: str
     values: tuple[Expr, ...]
     word: Word
     span: Span
+    times: tuple[Quantity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

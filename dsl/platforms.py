@@ -26,15 +26,19 @@ from ..model.mapping import (
 )
 from ..model.modules import MODULES, Module
 from ..model.platform import (
+    CPU_SCHEDULERS,
+    GPU_SCHEDULERS,
     KINDS,
     MOST_PROCESSORS,
     NPU_ENGINES,
+    OTHER_SCHEDULERS,
     SCHEDULERS,
     Contention,
     Kind,
     Platform,
     Pool,
     Scheduler,
+    TimeSlice,
     first_of_pools,
 )
 from ..model.scenario import Scenario
@@ -248,8 +252,9 @@ def _with_option(pool: Pool, option: s.PoolOption, context: Context, evaluate: E
     word, values = option.word, option.values
     match option.key:
         case "scheduler":
-            scheduler = _scheduler(word, pool.kind, context)
-            return replace(pool, scheduler=scheduler or pool.scheduler)
+            scheduler = _scheduler(word, pool.kind, context) or pool.scheduler
+            slice_ = _slice(option, scheduler, context, evaluate)
+            return replace(pool, scheduler=scheduler, slice=slice_)
         case "wakeup":
             latency = _wakeup(option, pool.kind, context, evaluate)
             return replace(pool, wakeup_ns=latency)
@@ -294,9 +299,9 @@ def _quantities(
 
 
 def _scheduler(word: s.Word, kind: str, context: Context) -> Scheduler | None:
-    """None after a fault. Programs start work on other processors than CPUs in the order in which
-    it comes, and what runs there is not interrupted: no priorities hold."""
-    words = tuple(w for w in SCHEDULERS if kind == "cpu" or w != "fixed_priority")
+    """None after a fault. What runs on other processors than CPUs is not interrupted: programs
+    start it in the order in which it comes, on GPUs by the priorities of streams or in slices."""
+    words = {"cpu": CPU_SCHEDULERS, "gpu": GPU_SCHEDULERS}.get(kind, OTHER_SCHEDULERS)
     for scheduler in words:
         if scheduler == word.text:
             return scheduler
@@ -304,7 +309,36 @@ def _scheduler(word: s.Word, kind: str, context: Context) -> Scheduler | None:
     message = f"`{word.text}` is no scheduler"
     if word.text in SCHEDULERS:
         message = f"programs do not keep `{word.text}` on a {kind}"
+    if word.text == "fixed_priority" and kind == "gpu":
+        help_text = "a kernel that runs is not interrupted: write `scheduler priority`"
     context.fault("F105", message, word.span, help=help_text)
+    return None
+
+
+def _slice(
+    option: s.PoolOption, scheduler: Scheduler, context: Context, evaluate: Evaluator
+) -> TimeSlice | None:
+    """The slice of `scheduler time_slice 2 ms switch 50 us`; None without one, or after a fault."""
+    what = ("a slice", "the time of a switch")
+    times = [
+        evaluate.quantity(time.amount, time.unit, "time", name, {})
+        for time, name in zip(option.times, what, strict=False)
+    ]
+    if any(time is None for time in times):
+        return None
+    length, switch = [*(ceil(time or 0) for time in times), 0, 0][:2]
+    if scheduler != "time_slice" and not times:
+        return None
+    help_text = "write it as `scheduler time_slice 2 ms switch 50 us`"
+    if scheduler != "time_slice":
+        message = f"`{scheduler}` has no slices of time"
+    elif not length:
+        message = "`time_slice` needs the length of a slice"
+    elif switch >= length:
+        message = "a switch takes as long as a slice: nothing would ever end"
+    else:
+        return TimeSlice(length, switch)
+    context.fault("F105", message, option.span, help=help_text)
     return None
 
 

@@ -385,6 +385,10 @@ CODES: dict[str, tuple[str, str]] = {
         "types of processors do not fit",
         "A pool of processors is of the type that stands behind `type`, else of its own name: `cpu big[4]  cpu little[4]`. `wcet 2 ms on big, 5 ms on little` gives times by type, and `cpu big[4] on [4, 5, 6, 7]` the operating system's numbers of CPUs, each once. `speed` says how fast CPUs are beside the others of a platform.",
     ),
+    "F544": (
+        "a program does not share a GPU in slices of time",
+        "With `scheduler time_slice`, each app is a process of its own on the GPU, as in programs that others have made: `map` and `check` bound these. A program of flowc uses a GPU from one process, where `fifo` or `priority` decide.",
+    ),
     "F507": (
         "a network cannot be cut there",
         "Every stage but the last names its last layer with `until`, from front to back. Layers are called after their first output tensor.",

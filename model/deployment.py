@@ -168,7 +168,8 @@ class DeployedWorker:
     A thread in the `background` runs below all others, and has the priority 0 on its core. One of
     an app with a share is above all others, as long as the budget of its `server` lasts. A
     `reservation` is what one may ask for whose work the text bounds. An ordinary one is `bound` to
-    a core where CPUs differ.
+    a core where CPUs differ. On a GPU with priorities, `urgency` is that of its stream, 0 the
+    lowest.
     """
 
     processor: str
@@ -179,6 +180,7 @@ class DeployedWorker:
     server: Server | None = None
     reservation: Reservation | None = None
     bound: int | None = None
+    urgency: int | None = None
 
     @property
     def paced(self) -> bool:

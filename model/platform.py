@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from .span import Span
 
 Kind = Literal["cpu", "gpu", "dla", "npu", "link"]
-Scheduler = Literal["static_order", "fixed_priority", "fifo"]
+Scheduler = Literal["static_order", "fixed_priority", "fifo", "priority", "time_slice"]
 #: The kinds that a text declares as processors; a link joins machines.
 KINDS: tuple[Kind, ...] = ("cpu", "gpu", "dla", "npu")
 #: Those beside the CPU.
@@ -25,6 +25,22 @@ MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 
 
+#: Those by which priorities of apps count.
+RANKED: frozenset[Scheduler] = frozenset({"fixed_priority", "priority"})
+#: Those of CPUs, of GPUs, and of other accelerators.
+CPU_SCHEDULERS: tuple[Scheduler, ...] = ("static_order", "fixed_priority", "fifo")
+GPU_SCHEDULERS: tuple[Scheduler, ...] = ("fifo", "static_order", "priority", "time_slice")
+OTHER_SCHEDULERS: tuple[Scheduler, ...] = ("fifo", "static_order")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSlice:
+    """Processes take turns of at most `length_ns`; going over to another one takes `switch_ns`."""
+
+    length_ns: int
+    switch_ns: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """`count` equal processors of one kind. `indexed` is false for a single one declared without a
@@ -33,7 +49,7 @@ class Pool:
     The kind tells what code runs there, the `type` how fast: times are known by it. It is the kind
     where a platform has no other processors of that kind. Against those of its kind, a pool is
     `speed` times as fast as one with 1 (0 = unknown). `cores` are the numbers that the operating
-    system gives its CPUs; () = not stated.
+    system gives its CPUs; () = not stated. A `slice` belongs to the scheduler `time_slice`.
 
     `frequencies_hz` are the selectable clock rates; `engines` is the limit of resident engines, in
     total over the pool (`engines_total`) or each; `memory_bytes` is 0 when unknown. `compute` is
@@ -62,6 +78,7 @@ class Pool:
     type: str = ""
     speed: Fraction = Fraction(0)
     cores: tuple[int, ...] = ()
+    slice: TimeSlice | None = None
 
     def __post_init__(self) -> None:
         if not self.type:

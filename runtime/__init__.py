@@ -39,7 +39,7 @@ _NAMES = {
     "remote_channel": ("Forward",),
     "resample": ("Last", "Repeat"),
     "rknn": ("Rknn",),
-    "scheduling": ("Background", "Bound", "FixedPriority", "Server"),
+    "scheduling": ("Background", "Bound", "FixedPriority", "OnStream", "Server"),
     "segments": ("Segments",),
     "select": ("Select",),
     "sizes": ("Sized", "SizedUpTo"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import os
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -181,6 +181,28 @@ class DeviceStream(abc.ABC):
             pass
 
 
+class Wanted(threading.local):
+    """What the calling thread wants of its stream: its `urgency`, 0 the lowest. `warn` is told
+    where the GPU has fewer levels."""
+
+    def __init__(self) -> None:
+        self.urgency: Optional[int] = None
+        self.warn: Callable[[str], object] = str
+
+
+WANTED = Wanted()
+
+
+def level_of(urgency: int, lowest: int, highest: int) -> int:
+    """The priority of CUDA for an urgency: more urgent streams have smaller numbers."""
+    if lowest - urgency < highest:
+        WANTED.warn(
+            "the GPU has %d levels of priority: the most urgent apps share one"
+            % (lowest - highest + 1)
+        )
+    return max(highest, lowest - urgency)
+
+
 class Cuda(abc.ABC):
     """One GPU. `capability` is (7, 2) for sm_72; `integrated`: it shares its memory with the
     host."""
@@ -215,7 +237,7 @@ class Cuda(abc.ABC):
 
     @abc.abstractmethod
     def new_stream(self) -> DeviceStream:
-        """A stream that does not wait for any other one."""
+        """A stream that does not wait for any other one, with the urgency that is WANTED."""
 
     @abc.abstractmethod
     def compile(self, path: str, names: Sequence[str]) -> Dict[str, DeviceKernel]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .cuda import (
     HEADERS,
+    WANTED,
     Cuda,
     CudaError,
     DeviceEvent,
@@ -20,6 +21,7 @@ from .cuda import (
     Memory,
     PinnedMemory,
     include_folders,
+    level_of,
     no_gpu,
 )
 
@@ -147,7 +149,13 @@ class _Stream(DeviceStream):
     def __init__(self, cuda: CudaPython, driver: Any) -> None:
         self._ask, self._driver, self._wait_outside = cuda.ask, driver, cuda.wait_outside
         self._cuda = cuda
-        self._stream = cuda.ask(driver.cuStreamCreate(1))  # does not wait for the default stream
+        alone = 1  # does not wait for the default stream
+        if WANTED.urgency is None:
+            self._stream = cuda.ask(driver.cuStreamCreate(alone))
+        else:
+            lowest, highest = cuda.ask(driver.cuCtxGetStreamPriorityRange())
+            level = level_of(WANTED.urgency, int(lowest), int(highest))
+            self._stream = cuda.ask(driver.cuStreamCreateWithPriority(alone, level))
         self.handle = int(self._stream)
 
     def upload(self, target: int, array: np.ndarray) -> None:

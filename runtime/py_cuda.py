@@ -12,6 +12,7 @@ from typing import Any, Deque, Dict, Sequence, Tuple
 import numpy as np
 
 from .cuda import (
+    WANTED,
     Cuda,
     CudaError,
     DeviceEvent,
@@ -80,6 +81,8 @@ class PyCuda(Cuda):
             memory.owner.free()  # type: ignore[attr-defined]
 
     def new_stream(self) -> DeviceStream:
+        if WANTED.urgency is not None:
+            raise CudaError("PyCUDA gives streams no priorities: pip install cuda-python")
         return _Stream(self)
 
     def compile(self, path: str, names: Sequence[str]) -> Dict[str, DeviceKernel]:

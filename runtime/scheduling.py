@@ -58,6 +58,18 @@ class Bound(Scheduling):
             run.warn_once("threads are not bound to cores (%s): times may be others" % error)
 
 
+class OnStream(Scheduling):
+    """An ordinary thread, whose work on a GPU is in a stream of some urgency."""
+
+    def __init__(self, urgency: int) -> None:
+        self.urgency = urgency
+
+    def begin(self, run: "Run") -> None:
+        from .cuda import WANTED
+
+        WANTED.urgency, WANTED.warn = self.urgency, run.warn_once
+
+
 class Background(Scheduling):
     """Below all other threads, which needs no permission; bound to a core if there is one.
 

@@ -64,6 +64,7 @@ def workers_of(
         lanes.update(lane for lane in places if "#" in lane)
     streams = sorted(lanes, key=_stream)
     workers = []
+    ranks = _ranks(apps)
     cores = platform.cores
     differ = len(platform.types_of("cpu")) > 1
     for processor in platform.processors:
@@ -89,6 +90,7 @@ def workers_of(
                             background,
                             server,
                             bound=bound,
+                            urgency=None if scheduler != "priority" else ranks[app],
                         )
                     )
     capacities: dict[str, int] = {}
@@ -186,21 +188,27 @@ def _orders_on(
     if scheduler == "static_order" and joint is not None:
         orders.append((joint.orders.get(lane, ()), None))
         rest = [a for a in apps if waits_outside(a) or a.name in below]
-    urgency = priorities(apps)
-    ranks = sorted({urgency[a.name] for a in apps if a.name not in below})
+    ranks = _ranks(apps)
     for app in rest:
         priority = None
         if scheduler == "fixed_priority":
-            priority = core, _rank(app, below, ranks, urgency[app.name])
+            priority = core, ranks[app.name]
         orders.append((alone[app.name].orders.get(lane, ()), priority))
     return orders
 
 
-def _rank(app: Application, below: Collection[str], ranks: Sequence[int], urgency: int) -> int:
-    """0 below all others, and one more than all others for an app with a share."""
-    if app.name not in below:
-        return 1 + ranks.index(urgency)
-    return 0 if app.share is None else 1 + len(ranks)
+def _ranks(apps: Sequence[Application]) -> dict[str, int]:
+    """The rank of each app where priorities count: 0 below all others, and one more than all others
+    for an app with a share."""
+    below, urgency = in_background(apps), priorities(apps)
+    levels = sorted({urgency[app.name] for app in apps if app.name not in below})
+    ranks = {}
+    for app in apps:
+        if app.name not in below:
+            ranks[app.name] = 1 + levels.index(urgency[app.name])
+        else:
+            ranks[app.name] = 0 if app.share is None else 1 + len(levels)
+    return ranks
 
 
 def _stream(lane: str) -> int:

@@ -15,7 +15,7 @@ at which that fails is a bound, whatever the processor chose among equals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...model.workload import WorkloadCurve
@@ -102,7 +102,7 @@ class Demand:
     others so many spacings from it.
 
     Several of them may take less than so many times the cost: `plain` always does, what is `curved`
-    as its curves say.
+    as its curves say. It has `parts` sub-tasks at least.
     """
 
     came: int
@@ -114,6 +114,14 @@ class Demand:
     ready: int
     plain: int
     curved: tuple[Curved, ...] = ()
+    parts: int = 0
+
+    def shorter(self, less: int) -> Demand:
+        """The same with sub-tasks that are shorter by so much. Curves stay: they are longer."""
+        if not less or self.curved:
+            return self
+        saved = less * self.parts
+        return replace(self, cost=self.cost - saved, plain=self.plain - saved)
 
 
 #: What a worker without bound wants: all the time. On a FIFO processor it still has one sub-task in
@@ -170,12 +178,28 @@ class Loss:
 class Rivals:
     """Who else wants the processor of a worker, and what slows it down; `all` are the demands of
     both kinds.
+
+    Where sub-tasks are not interrupted, one of the `lower` ones may slip in before each: the times
+    of the worker and of those above it include a `slip` for each sub-task.
     """
 
     higher: tuple[Demand, ...]
     queues: tuple[Queue, ...]
     losses: tuple[Loss, ...]
     all: tuple[Demand, ...]
+    lower: tuple[Demand, ...] = ()
+    slip: int = 0
+
+    def spared(self, parts: int, window: int) -> int:
+        """How much of the slips before so many own sub-tasks, and before those above, is more than
+        all that can run below in a window."""
+        if not self.slip:
+            return 0
+        for d in self.higher:
+            if not d.curved:
+                parts += (window + d.came) // d.spacing * d.parts
+        below = demanded(self.lower, [(window + d.ran) // d.spacing for d in self.lower])
+        return max(0, self.slip * parts - below)
 
     def slowed(self, work: int, window: int) -> int:
         """Time that the work of a window takes, contention included."""
@@ -194,7 +218,7 @@ def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
     demands, losses = rivals.all, rivals.losses
     window = own or 1
     while True:
-        work = own + _coming(demands, window)
+        work = own + _coming(demands, window) - rivals.spared(0, window)
         if losses:
             work = rivals.slowed(work, window)
         if work > limit:
@@ -220,6 +244,7 @@ def served_window(
         work = own + _coming(higher, window)
         for q in queues:
             work += queued(q, parts, level, window)
+        work -= rivals.spared(parts, window)
         if losses:
             work = rivals.slowed(work, window)
         if work > limit:

@@ -249,7 +249,10 @@ class WindowSolver(FixedPoint[WindowEnd]):
         rivals = []
         for other in self.net.on[lane.processor]:
             if other != number and self.net.lanes[other].rank >= lane.rank:
-                cost = {j: self.net.jobs[j].cost for j in self.net.lanes[other].jobs}
+                less = self.net.lanes[other].more_than(lane)
+                cost = {}
+                for j in self.net.lanes[other].jobs:
+                    cost[j] = self.net.jobs[j].cost - self.net.jobs[j].parts * less
                 rivals.append((other, cost))
         return self._by_clock(number, rivals)
 

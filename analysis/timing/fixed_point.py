@@ -18,7 +18,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 
 from .release import TaskEnds
 from .system import TimedTrigger
-from .unfolding import Cluster, JobWait, PathEnd, Unfolded
+from .unfolding import Cluster, JobWait, PathEnd, Unfolded, WorkerLane
 
 #: A window of more than so many of the longest rounds is given up, and an end after so many of its
 #: own.
@@ -349,22 +349,25 @@ class FixedPoint(ABC, Generic[E]):
         """Raise Unbounded for a CPU that has no time left for some worker of the cluster."""
         for i in cluster.lanes:
             lane = self.net.lanes[i]
-            if self._load(lane.processor, lane.rank) > 1 and not self.net.fifo[lane.processor]:
+            if self._load(lane) > 1 and not self.net.fifo[lane.processor]:
                 self._give_up(i)
 
-    def _load(self, processor: int, rank: int) -> Fraction:
-        """The share of its time that a processor needs for workers of that priority or more."""
-        lanes = [self.net.lanes[i] for i in self.net.on[processor]]
-        return sum(
-            (x.sustained / self.net.clusters[x.cluster].round for x in lanes if x.rank >= rank),
-            start=Fraction(0),
-        )
+    def _load(self, lane: WorkerLane) -> Fraction:
+        """The share of its time that a worker's processor needs for those of its priority or
+        more."""
+        load = Fraction(0)
+        for i in self.net.on[lane.processor]:
+            other = self.net.lanes[i]
+            if other.rank >= lane.rank:
+                less = len(other.parts) * other.slip  # what is below slips in at most once
+                load += (other.sustained - less) / self.net.clusters[other.cluster].round
+        return load
 
     def _give_up(self, number: int) -> NoReturn:
         net = self.net
         processor = net.lanes[number].processor
         name = net.system.processors[processor].name
-        load = self._load(processor, net.lanes[number].rank)
+        load = self._load(net.lanes[number])
         if load > 1:
             raise Unbounded(_overloaded(name, load))
         raise Unbounded(f"no bound found on `{name}`: a window of more than {LONGEST} rounds")

@@ -27,7 +27,6 @@ from .runs import in_runs, runs_of
 from .system import (
     Refused,
     RoundFiring,
-    Scheduler,
     Slowdown,
     Time,
     TimedBackground,
@@ -40,13 +39,6 @@ from .system import (
     TimedTrigger,
     TimedWorker,
 )
-
-#: Words of platforms and of the analysis.
-SCHEDULER: dict[str, Scheduler] = {
-    "fixed_priority": "fixed_priority",
-    "fifo": "fifo",
-    "static_order": "static_order",
-}
 
 
 def timed_program(
@@ -103,8 +95,8 @@ def timed_program(
 
 def timed_processor(name: str, pool: Pool, platform: Platform) -> TimedProcessor:
     """A processor of a pool as the analysis has it."""
-    scheduler = SCHEDULER[pool.scheduler]
-    return TimedProcessor(name, scheduler, pool.name, pool.kind, platform.wakeup_ns(pool))
+    wakeup = platform.wakeup_ns(pool)
+    return TimedProcessor(name, pool.scheduler, pool.name, pool.kind, wakeup, pool.slice)
 
 
 def _background(
@@ -115,7 +107,8 @@ def _background(
 ) -> TimedBackground:
     """A worker in the background. How long its sub-tasks take matters where they queue, or where it
     has a server. Raises Refused if that is not known."""
-    if processors[worker.processor].scheduler != "fifo" and worker.server is None:
+    waited_for = processors[worker.processor].scheduler in ("fifo", "priority", "time_slice")
+    if not waited_for and worker.server is None:
         return TimedBackground(worker.processor)
     longest: Time = 0
     for entry in worker.order:

@@ -79,7 +79,9 @@ def _is_on_one_cpu(group: TimedGroup, system: TimedSystem) -> bool:
     """Are all tasks of a group on one CPU that it goes on with at once?"""
     used = {task.processor for task in group.tasks}
     places = [p for p in system.processors if p.name in used]
-    return len(places) == 1 and places[0].scheduler != "fifo" and not places[0].wakeup
+    if len(places) != 1 or places[0].kind not in ("", "cpu"):
+        return False
+    return places[0].scheduler != "fifo" and not places[0].wakeup
 
 
 def _at_first(system: TimedSystem) -> TimedSystem:

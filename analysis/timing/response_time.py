@@ -38,6 +38,7 @@ from .fixed_point import TooLate
 from .joined import MOST_OVERLAP, joined
 from .one_clock import bound_on_one_clock
 from .release import TaskEnds, with_releases
+from .shared_gpus import with_shared_gpus
 from .story import Story
 from .stream_story import StreamStory
 from .system import TimedChain, TimedSystem, TimedTrigger
@@ -97,7 +98,7 @@ def worst_cases(system: TimedSystem, *, patience: Fraction | None = None) -> Wor
 
 def _alone(system: TimedSystem) -> TimedSystem:
     """The system with what its background costs, and what its workers know late."""
-    return with_late_ends(without_background(system))
+    return with_late_ends(without_background(with_shared_gpus(system)))
 
 
 def _with_releases(system: TimedSystem, patience: Fraction | None) -> _Solved:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
+from .shared_gpus import in_slices
 from .system import (
     RoundFiring,
     Time,
@@ -249,7 +250,7 @@ def simulate(
     `keep` keeps slices and activations. Raises Refused where workers cannot be made, ValueError
     when nothing moves any more (a deadlock).
     """
-    return _Simulation(system, horizon, choices, rng, keep).run()
+    return _Simulation(in_slices(system), horizon, choices, rng, keep).run()
 
 
 class _Simulation:
@@ -270,7 +271,8 @@ class _Simulation:
         for g in system.groups:
             self._add(g)
         self.processors = [p.name for p in system.processors]
-        self.fifo = [p.scheduler == "fifo" for p in system.processors]
+        #: Those that serve one sub-task to its end.
+        self.serial = [p.scheduler in ("fifo", "priority") for p in system.processors]
         self.workers: list[list[_Worker]] = [[] for _ in self.processors]
         self.running: list[_Worker | None] = [None] * len(self.processors)
         for worker in workers_of(system):
@@ -340,7 +342,7 @@ class _Simulation:
         for place in worker.sequence:
             task = self.tasks[place.group, place.task]
             places.append((place, task, rounds.get(place.group, 1)))
-        fixed = self.system.processors[p].scheduler == "fixed_priority"
+        fixed = self.system.processors[p].scheduler in ("fixed_priority", "priority")
         rank = places[0][1].group.group.priority if fixed else 0
         self.workers[p].append(_Worker(places, rank, self.system.processors[p].wakeup))
 
@@ -518,9 +520,9 @@ class _Simulation:
         """Who runs on a processor from now on."""
         ready = [w for w in self.workers[p] if not w.waiting]
         running = self.running[p]
-        if self.fifo[p]:
+        if self.serial[p]:
             if running is None and ready:
-                self.running[p] = min(ready, key=lambda w: w.came)
+                self.running[p] = min(ready, key=lambda w: (-w.rank, w.came))
             return
         if not ready:
             self.running[p] = None
@@ -541,7 +543,7 @@ class _Simulation:
         w.parts.pop(0)
         self.running[p] = None
         if w.parts:
-            if self.fifo[p]:
+            if self.serial[p]:
                 self._queue(w)
             return
         task = w.task
@@ -560,7 +562,7 @@ class _Simulation:
         w.waiting = task.group.works = True
         # A thread that can go on at once keeps its turn on a CPU; on a FIFO processor it queues
         # again.
-        w.when = None if self.fifo[p] else self.now
+        w.when = None if self.serial[p] else self.now
         self._record(w)
         self._next(w)
 

@@ -155,6 +155,10 @@ class StreamStory(Story):
         for term, time in self._others(note, rivals, lane.processor):
             total += time
             yield term
+        spared = rivals.spared(note.parts, note.window)
+        if spared:
+            total -= spared
+            yield self.term("spared", self.pools([job.worker]), 1, -spared)
         if rivals.losses and note.window > total:
             yield self.term("contention", self.pools([job.worker]), 1, note.window - total)
 

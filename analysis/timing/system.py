@@ -8,12 +8,15 @@ in simulate.py.
 What is modeled is what generated programs do. A *worker* is a thread bound to one processor. It
 fires a fixed sequence of firings, round after round, and waits where the next one has no data, no
 room for its results, or is not released yet; it never takes a later one first. Under
-`fixed_priority` and `fifo` there is one worker per group and processor, under `static_order` one
-per processor for all groups (two where sources are kept apart). A processor serves its workers
+`static_order` there is one worker per processor for all groups (two where sources are kept apart),
+under the other schedulers one per group and processor. A processor serves its workers
 
 - `fixed_priority`: preemptively, the group of the larger priority first, equal ones in any order;
 - `fifo`: one sub-task (kernel, loadable) at a time, in the order in which they came; a worker has
   one in the queue;
+- `priority`: one sub-task at a time, at its end one of the group of the largest priority; the next
+  sub-task of a worker may be a moment late for that (shared_gpus.py);
+- `time_slice`: one worker after the other, for a slice each, which a switch precedes;
 - `static_order`: one worker has the processor to itself; several of them share it in any order.
 
 A worker that waits sleeps, and goes on late by what its processor says; the processor serves others
@@ -30,6 +33,8 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Literal
 
+from ...model.platform import Scheduler as Scheduler
+from ...model.platform import TimeSlice
 from ...model.server import Server
 from ...model.workload import WorkloadCurve, is_curve
 from ..dataflow.dependence import arrivals_over
@@ -37,7 +42,6 @@ from ..dataflow.order import depths, work_ahead
 from ..dataflow.static_order import hyperperiod
 
 Time = int | Fraction
-Scheduler = Literal["fixed_priority", "fifo", "static_order"]
 
 #: A default static order of several groups has at most this many iterations in a round.
 MOST_ITERATIONS = 1000
@@ -52,7 +56,8 @@ class TimedTask:
     zeros. Where the worst cases of a task on a CPU differ by phase, firing k takes at most
     `phases[k % len(phases)]`, and `wcet` is the longest. A task without inputs is a source: firing
     k of its q is released k/q of a period after the release of the iteration. With a `curve`,
-    successive firings keep to it: its first total is the sum of `wcet`, in ns like these.
+    successive firings keep to it: its first total is the sum of `wcet`, in ns like these. Each
+    sub-task includes `slip`, which only those of its rank wait for (shared_gpus.py).
     """
 
     name: str
@@ -62,6 +67,7 @@ class TimedTask:
     firings: int = 1
     curve: WorkloadCurve | None = None
     phases: tuple[Time, ...] = ()
+    slip: Time = 0
 
     @property
     def cost(self) -> Time:
@@ -237,7 +243,8 @@ class TimedGroup:
 class TimedProcessor:
     """One processor; contention speaks of it by the name of its `pool` or by its `kind`.
 
-    A worker that has slept goes on up to `wakeup` ns after the last of what it slept for.
+    A worker that has slept goes on up to `wakeup` ns after the last of what it slept for. A `slice`
+    belongs to `time_slice`.
     """
 
     name: str
@@ -245,6 +252,7 @@ class TimedProcessor:
     pool: str = ""
     kind: str = ""
     wakeup: int = 0
+    slice: TimeSlice | None = None
 
     @property
     def late_end(self) -> int:

@@ -12,7 +12,9 @@ from typing import Literal
 
 from .system import TimedPath
 
-Kind = Literal["own", "earlier", "release", "wakeup", "higher", "equal", "queue", "contention"]
+Kind = Literal[
+    "own", "earlier", "release", "wakeup", "higher", "equal", "queue", "spared", "contention"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Term:
     than 0: what the others are made of began before the release that counts),
     `wakeup` is the time until the worker is awake,
     `higher` and `equal` are groups by priority, `queue` is who is ahead on a FIFO processor,
+    `spared` is how much less slips in before kernels of a GPU than they count (less than 0),
     `contention` is time lost to another pool.
     """
 

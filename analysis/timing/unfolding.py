@@ -138,7 +138,8 @@ class WorkerLane:
     """A worker. `rank` is its priority where that counts, 0 elsewhere; `parts` are the times of its
     sub-tasks.
 
-    A round of it takes `sustained` at most in the long run.
+    A round of it takes `sustained` at most in the long run. Each sub-task includes `slip`, of which
+    workers of a lower rank only wait for their own.
     """
 
     processor: int
@@ -148,6 +149,11 @@ class WorkerLane:
     sustained: Fraction
     streams: tuple[BlockStream, ...]
     parts: tuple[int, ...]
+    slip: int = 0
+
+    def more_than(self, other: WorkerLane) -> int:
+        """By how much each of its sub-tasks is shorter for another worker than for itself."""
+        return max(0, self.slip - other.slip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -692,6 +698,7 @@ class _Unfolding:
             sustained,
             tuple(_streams(self.lanes[i], jobs, whole)),
             tuple(sorted(parts, reverse=True)),
+            min(self._int(self.groups[job.group].tasks[job.task].slip) for job in own),
         )
 
     def _drags(self, processor: int, on: tuple[tuple[int, ...], ...]) -> Iterator[Drag]:

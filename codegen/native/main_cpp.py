@@ -818,10 +818,11 @@ def _scheduling(worker: DeployedWorker, core: int) -> str:
     if worker.fixed_priority is not None:
         own, priority = worker.fixed_priority
         return f"{{flow::Scheduling::FIXED, {own}, {priority}}}"
-    if worker.bound is not None:
-        return f"{{flow::Scheduling::BOUND, {worker.bound}, 0}}"
+    if worker.urgency is not None:
+        return f"{{flow::Scheduling::ON_STREAM, {core}, {worker.urgency}}}"
+    kind = f"ORDINARY, {core}" if worker.bound is None else f"BOUND, {worker.bound}"
     asked = worker.reservation
     if asked is None:
-        return f"{{flow::Scheduling::ORDINARY, {core}, 0}}"
+        return f"{{flow::Scheduling::{kind}, 0}}"
     reserved = f"{asked.work_ns}, {{{_exact(asked.period_ns)}}}, {asked.due_ns}"
-    return f"{{flow::Scheduling::ORDINARY, {core}, 0, {reserved}}}"
+    return f"{{flow::Scheduling::{kind}, 0, {reserved}}}"

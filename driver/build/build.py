@@ -30,6 +30,7 @@ from ..plan.program import (
     require_buildable,
     require_native,
     require_native_places,
+    require_one_process,
     sources_of,
     without_gpu,
     write_program,
@@ -164,6 +165,7 @@ def _require_possible(
         require_native(valid)
     for part in valid.parts:
         require_buildable(part, robot)
+        require_one_process(part.platform)
     try:
         refuse_foreign(directory, options.force, made_there_for(robot))
     except CannotWrite as error:

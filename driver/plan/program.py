@@ -134,6 +134,21 @@ def require_buildable(valid: Valid, robot: Robot | None = None) -> None:
         raise Errors([*valid.diagnostics, *faults])
 
 
+def require_one_process(platform: Platform) -> None:
+    """Raise Errors for a GPU that processes share in slices of time: a program is one."""
+    faults = []
+    for pool in platform.pools:
+        if pool.slice is not None:
+            message = f"`{pool.name}` is shared by processes, and a program uses it from one alone"
+            help_text = (
+                "write `scheduler fifo` or `priority` for this program; slices are for the bounds"
+                " of programs that others have made"
+            )
+            faults.append(Diagnostic("F544", message, platform.span, help=help_text))
+    if faults:
+        raise Errors(faults)
+
+
 def require_native(valid: Valid) -> None:
     """Errors for what a native program cannot carry out, as far as the text says it."""
     scenario = valid.scenario if isinstance(valid, ValidScenario) else None

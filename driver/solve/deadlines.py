@@ -569,6 +569,7 @@ _WORDS = {
     "higher": "preempts it",
     "equal": "may come first",
     "queue": "is ahead of it in queues",
+    "spared": "has less to slip in",
     "contention": "slows it down",
 }
 #: The same for firings of the group itself: of other tasks, or for other frames.

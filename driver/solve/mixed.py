@@ -263,7 +263,7 @@ def _require_queues(problem: Problem, valid: Valid) -> None:
 def _has_order(problem: Problem, place: Placement) -> bool:
     """Is it on a GPU or DLA without a queue?"""
     pools = (problem.platform.pool_of(processor) for processor in place.processors)
-    return any(pool.kind != "cpu" and pool.scheduler != "fifo" for pool in pools)
+    return any(pool.kind != "cpu" and pool.scheduler == "static_order" for pool in pools)
 
 
 # -- places above the others -----------------------------------------------------------------------
@@ -413,7 +413,7 @@ def _placed(
     for processor in processors:
         pool = problem.platform.pool_of(processor)
         its_server = server if pool.kind == "cpu" else None
-        if its_server is None and pool.scheduler != "fifo":
+        if its_server is None and pool.scheduler not in ("fifo", "priority", "time_slice"):
             # whatever it does is preempted
             workers.append(TimedBackground(processor))
             continue

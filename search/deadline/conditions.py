@@ -62,6 +62,7 @@ def _own(problem: JointProblem, assignment: Assignment, group: TaskGroup) -> Ite
             for stage, place in zip(stages, places, strict=True):
                 if stage.of_kind:
                     yield from _of_equals(problem.platform, place)
+    yield from _of_gpus(problem.platform, used)
     yield from _of_wakeups(problem.platform, used)
 
 
@@ -81,6 +82,15 @@ def _of_equals(platform: Platform, place: str) -> Iterator[Condition]:
     kind = platform.pool_of(place).kind
     pools = tuple(pool.name for pool in platform.pools if pool.kind == kind)
     yield Condition("equal", pools)
+
+
+def _of_gpus(platform: Platform, used: Mapping[str, None]) -> Iterator[Condition]:
+    """How a GPU is shared, which its driver decides: priorities of streams are hints to it."""
+    for pool in {platform.pool_of(place).name: platform.pool_of(place) for place in used}.values():
+        if pool.scheduler == "priority":
+            yield Condition("streams", (pool.name,))
+        if pool.slice is not None:
+            yield Condition("slices", (pool.name,), pool.slice.length_ns)
 
 
 def _of_wakeups(platform: Platform, used: Mapping[str, None]) -> Iterator[Condition]:

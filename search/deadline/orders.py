@@ -11,7 +11,7 @@ An order is sought for the apps that share processors, directly or through other
    2001): some app that is in time below all the others, and so on. His proof needs a test that does
    not depend on the order of those above (Davis and Burns, "Improved optimal priority assignment
    for fixed priority pre-emptive systems", 2011), and these bounds do: they use when rivals end;
-4. from the top, depth first. On CPUs with priorities a bound depends on those above alone, so the
+4. from the top, depth first. On CPUs a bound depends on those above alone, so the
    bounds of what has a place are final; and what is late directly below these is late anywhere
    below them, since rivals never make a bound shorter. So one such app rules out all orders that
    begin like that.
@@ -30,6 +30,7 @@ from math import factorial
 from ...analysis.timing.response_time import worst_cases, worst_cases_in_time
 from ...analysis.timing.system import TimedSystem, utilization
 from ...analysis.timing.terms import WorstCases
+from ...model.platform import RANKED
 from ...model.priorities import (
     Level,
     OrderedBy,
@@ -149,6 +150,8 @@ class _Orders:
         self._names = {group.name for group in system.groups}
         self._rebuilt = any(len({f.group for f in w.sequence}) > 1 for w in system.workers)
         self._cuts = not self._rebuilt and not any(g.trigger for g in system.groups)
+        # what is below delays what is above where kernels are not interrupted
+        self._cuts = self._cuts and all(p.scheduler != "priority" for p in system.processors)
         self._text = {g.name: g.priority for g in problem.groups}
         if len(system.groups) > MOST_APPS:
             self._most = min(self._most, OF_MANY)
@@ -183,7 +186,7 @@ class _Orders:
         if len(self._given) < 2 or not self._open:
             return False
         used = [{task.processor for task in group.tasks} for group in self._system.groups]
-        ranked = (p.name for p in self._system.processors if p.scheduler == "fixed_priority")
+        ranked = (p.name for p in self._system.processors if p.scheduler in RANKED)
         return any(sum(name in own for own in used) > 1 for name in ranked)
 
     def _by_slack(self) -> list[Level]:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from ...analysis.timing.system import TimedBackground, TimedChain, TimedPath
 from ...model.mapping import Bands, OtherEngine, Placement
-from ...model.platform import Platform
+from ...model.platform import RANKED, Platform
 from ...model.priorities import OrderedBy, PriorityOrder, Urgency, by_urgency
 from ...model.release import Release
 from ...model.server import Server
@@ -338,8 +338,8 @@ class JointProblem:
 
     @cached_property
     def ranked(self) -> bool:
-        """Are there CPUs on which priorities decide between groups?"""
-        ranks = any(pool.scheduler == "fixed_priority" for pool in self.platform.pools)
+        """Are there processors on which priorities decide between groups?"""
+        ranks = any(pool.scheduler in RANKED for pool in self.platform.pools)
         return ranks and len(self.groups) > 1
 
     @cached_property

@@ -436,7 +436,7 @@ app Quick { period 50 us   deadline 50 us   source: Source   sink: Sink   source
 app Slow { period 20 ms   deadline 10 ms   source: Source   sink: Sink   source -> sink }
 app Open { period 20 ms   source: Source   sink: Other   source -> sink }
 app Fixed { period 20 ms   source: Source   sink: Sink   source -> sink }
-platform four { cpu core[3]   cpu fixed scheduler fixed_priority }
+platform four { cpu core[3] type a57   cpu fixed type a57 scheduler fixed_priority }
 mapping on four {  Quick.source -> core[0]  Quick.sink -> core[0]
                    Slow.source -> core[1]  Slow.sink -> core[1]
                    Open.source -> core[2]  Open.sink -> core[2]

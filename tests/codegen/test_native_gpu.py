@@ -215,6 +215,23 @@ def test_functions_are_those_of_cuda(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, timeout=LIMIT).returncode
 
 
+def test_streams_have_the_urgency_of_their_apps(
+    tmp_path: Path, _machine_code_for_the_stand_in: None
+) -> None:
+    """The most urgent one has the smallest number."""
+    paced = CHAIN.replace("app Chain {", "app Chain { period 100 ms")
+    other = paced[paced.index("app Chain") :].replace("Chain", "Other").replace("100 ms", "40 ms")
+    platform = PC.replace("gpu cuda", "gpu cuda scheduler priority")
+    for name, content in (("t.c", CHAIN_C), ("k.cu", KERNELS)):
+        (tmp_path / name).write_text(content)
+    (tmp_path / "two.flow").write_text(f"{paced}{other}{platform}")
+    build = built(tmp_path / "two.flow", tmp_path / "build")
+    noted = tmp_path / "streams"
+    status, _, said = run(build, "--frames", "2", "--quiet", FLOWC_STANDIN_STREAMS=str(noted))
+    assert status == 0, said
+    assert set(noted.read_text().split()) == {"-1", "-2"}
+
+
 # -- what it computes ------------------------------------------------------------------------------
 def test_a_chain_stays_on_the_gpu(chain: Path, tmp_path: Path) -> None:
     """Its tokens, the times of the device, and nothing that is left or unordered."""

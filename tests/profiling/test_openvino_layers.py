@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from flowc.networks.onnx.cuts import read_chain
 from flowc.profiling.openvino_layers import openvino_layer_times
-from flowc.search.throughput.divisible import divisible
+from flowc.search.throughput.divisible import divisible, transfer_model
 from flowc.search.throughput.problem import HOP_NS
 
 from models import N, save, weights
@@ -40,5 +40,5 @@ def test_kernels_count_to_the_first_layer_in_them(network: Path) -> None:
 
 
 def test_a_cut_costs_what_lies_otherwise_inside_of_the_engine(network: Path) -> None:
-    costs = divisible(read_chain(network), {}, (), cut_ns_per_byte=0.5).costs
+    costs = divisible(read_chain(network), {}, transfer_model((), {}), cut_ns_per_byte=0.5).costs
     assert costs.transfer("cpu", "cpu", 1000) == HOP_NS + 500

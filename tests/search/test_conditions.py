@@ -25,6 +25,8 @@ task Join { in x: int32   in z: int32   wcet 1 ms }
 """
 TIMED = "app A { period 20 ms   s: Src   w: Work   e: End   s -> w -> e }\n"
 LIVE = TIMED.replace("s: Src", "s: Cam")
+GPU = " gpu g scheduler SCHEDULER compute 8.7 }"
+ON_GPU = PLATFORM.replace(" }", GPU) + TASKS + TIMED + "mapping on p { A.w -> g wcet 2 ms }\n"
 #: By condition: a text of which it is the only one, and what the condition is about.
 CAUSES: dict[str, tuple[str, list[str]]] = {
     "phase": (
@@ -41,6 +43,8 @@ CAUSES: dict[str, tuple[str, list[str]]] = {
         PLATFORM.replace("}", " cpu slow scheduler fixed_priority wakeup 1 us }") + TASKS + TIMED,
         ["core", "slow"],
     ),
+    "streams": (ON_GPU.replace("SCHEDULER", "priority"), ["g"]),
+    "slices": (ON_GPU.replace("SCHEDULER", "time_slice 2 ms"), ["g"]),
     "wakeup": (PLATFORM.replace(" wakeup 1 us", "") + TASKS + TIMED, ["core"]),
 }
 
@@ -207,6 +211,8 @@ EXAMPLES: dict[str, str] = {
     "interpreter": "tasks in Python in two threads; `process`, C or `--target native` removes it",
     "niceness": "an app without a period under `static_order`",
     "equal": "`cpu big[2]  cpu little[2]`; `wcet 2 ms on big, 5 ms on little` removes it",
+    "streams": "`gpu g scheduler priority`",
+    "slices": "`gpu g scheduler time_slice 2 ms`",
     "full": "a list `up to 16` of which the run for the profile had 3; a `wcet` removes it",
     "older": "a stored mapping from before this version",
     "estimated": "a kind of processor that was not measured",

@@ -167,10 +167,26 @@ void settled(Lane &lane)
 }  // namespace
 
 // -- a stream ------------------------------------------------------------------------------------
+// A stream of the urgency that its worker has; CUDA's more urgent ones have smaller numbers.
+static CUresult urgent_stream(CUstream *stream, int urgency)
+{
+    int lowest = 0, highest = 0;
+    if (const CUresult status = driver.cuCtxGetStreamPriorityRange(&lowest, &highest))
+        return status;
+    if (lowest - urgency < highest)
+        run.say("the GPU has " + std::to_string(lowest - highest + 1) +
+                " levels of priority: the most urgent apps share one");
+    const int level = std::max(highest, lowest - urgency);
+    return driver.cuStreamCreateWithPriority(stream, NON_BLOCKING, level);
+}
+
 std::string Lane::open()
 {
-    for (const CUresult status :
-         {driver.cuStreamCreate(&stream, NON_BLOCKING), driver.cuEventCreate(&uploaded, 0)})
+    const Scheduling &wanted = worker.scheduling;
+    const CUresult made = wanted.kind == Scheduling::ON_STREAM
+                              ? urgent_stream(&stream, wanted.priority)
+                              : driver.cuStreamCreate(&stream, NON_BLOCKING);
+    for (const CUresult status : {made, driver.cuEventCreate(&uploaded, 0)})
         if (status)
             return words(status);
     return allocated(largest, &arena);

@@ -88,8 +88,10 @@ void tell_unreserved()
         const Scheduling &wanted = worker->scheduling;
         const std::string name = worker->processor;
         std::string &names = wanted.kind == Scheduling::FIXED ? fixed : unbounded;
-        const bool none = wanted.kind == Scheduling::FIXED ||
-                          (wanted.kind == Scheduling::ORDINARY && wanted.budget == 0);
+        const bool ordinary = wanted.kind != Scheduling::BACKGROUND &&
+                              wanted.kind != Scheduling::SHARE &&
+                              wanted.kind != Scheduling::FIXED;
+        const bool none = wanted.kind == Scheduling::FIXED || (ordinary && wanted.budget == 0);
         if (none && (", " + names + ",").find(", " + name + ",") == std::string::npos)
             names += (names.empty() ? "" : ", ") + name;
     }
@@ -104,7 +106,8 @@ void schedule(Worker &worker)
     prctl(PR_SET_TIMERSLACK, 1);  // sleeps end in time: 50 us later is the default
     const Scheduling &wanted = worker.scheduling;
     const bool bound = wanted.kind == Scheduling::BOUND;
-    const bool ordinary = wanted.kind == Scheduling::ORDINARY || bound;
+    const bool streams = wanted.kind == Scheduling::ON_STREAM;
+    const bool ordinary = wanted.kind == Scheduling::ORDINARY || bound || streams;
     if (ordinary && run.reserve && wanted.budget > 0 && reserve(wanted))
         return;
     if (wanted.kind == Scheduling::FIXED || (ordinary && run.real_time)) {

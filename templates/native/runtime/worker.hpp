@@ -81,9 +81,10 @@ struct Between {
 // What the system schedules a thread by; an ordinary one has its core in real time alone. A thread
 // with a share has a budget of each period, and a priority (-1: none) above all others. An ordinary
 // one may reserve its budget (0: nothing bounds its work), each time until it is due. Where CPUs
-// differ, one is bound to its core.
+// differ, one is bound to its core. On a GPU with priorities its stream has the priority, 0 the
+// lowest.
 struct Scheduling {
-    enum Kind { ORDINARY, BOUND, FIXED, BACKGROUND, SHARE } kind;
+    enum Kind { ORDINARY, BOUND, ON_STREAM, FIXED, BACKGROUND, SHARE } kind;
     int core, priority;
     ns budget = 0;
     Exact period = {0, 1};
