@@ -447,11 +447,11 @@ class _Back:
         return None
 
     def _profile_of(self, way: Way, known: Mapping[str, FiringTime]) -> Iterator[str]:
-        """The lines of a task, by its times on kinds of processors."""
+        """The lines of a task, by its times on types of processors, or on their kinds."""
         yield f"    <task name={quoteattr('_'.join(way))}>"
         yield '        <mode name="Default">'
         for pool in self.board.pools:
-            time = known.get(pool.kind)
+            time = known.get(pool.name) or known.get(pool.kind)
             kind = quoteattr(pool.type)
             if time is None:
                 yield f'            <profile processorType={kind} value="{CANNOT}" unit="us"/>'

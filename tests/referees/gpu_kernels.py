@@ -164,7 +164,18 @@ class Player:
         return bool(self.at_hand[name])
 
     def _kernel(self, now: int) -> int:
-        """One kernel to its end."""
+        """One kernel to its end, and perhaps another one that slips in behind it: the next one of
+        its app is a moment late."""
+        name, now, more = self._run_next(now)
+        slips = more and self.drawn.scheduler == "priority" and self.rng.random() < 0.7
+        if slips and self.waiting:
+            other, now, more_of_it = self._run_next(now)
+            self.waiting += [other] if more_of_it else []
+        self.waiting += [name] if more else []
+        return now
+
+    def _run_next(self, now: int) -> tuple[str, int, bool]:
+        """The app whose kernel is next, when this ends, and whether there is more of it."""
         name = self.waiting[0]
         if self.drawn.scheduler == "priority":
             rank = {app.name: app.rank for app in self.drawn.apps}
@@ -172,13 +183,7 @@ class Player:
         self.waiting.remove(name)
         now += self.at_hand[name][0].kernels.popleft()
         self._come(now)
-        if not self._over(name, now):
-            return now
-        if self.drawn.scheduler == "priority" and self.waiting and self.rng.random() < 0.7:
-            # its next one is a moment late: another one slips in
-            now = self._kernel(now)
-        self.waiting.append(name)
-        return now
+        return name, now, self._over(name, now)
 
     def _turn(self, now: int) -> int:
         """A switch, and a kernel of one process to its end or for a slice. At its end the process

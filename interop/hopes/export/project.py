@@ -381,7 +381,8 @@ class _Project:
             kind = "cpu"
             if element.subcategory != "CPU":
                 kind = element.model.lower()
-            time = known.get(kind)
+            own = [known[t] for t in self.placed.platform.types_of(kind) if t in known]
+            time = max(own, key=lambda time: time.longest_ns, default=None)
             if time is None:
                 yield ExportedTime(element.type, CANNOT, None)
             else:
