@@ -97,7 +97,10 @@ def _with_slips(system: TimedSystem) -> TimedSystem:
         if task.processor not in names:
             return task
         lower = (ns for rank, ns in kernels[task.processor] if rank < group.priority)
-        return _longer(task, max(below[task.processor], max(lower, default=0)))
+        always = below[task.processor]
+        longest = max(always, max(lower, default=0))
+        # what always has a kernel at hand slips in before each one, whatever the rank
+        return _longer(task, longest, slip=0 if always else longest)
 
     changed = _with_tasks(system, longer)
     return replace(
@@ -115,16 +118,17 @@ def _parts(task: TimedTask) -> tuple[Time, ...]:
     return task.phases or task.wcet
 
 
-def _longer(task: TimedTask, slip: Time) -> TimedTask:
-    """The task with sub-tasks that take longer by a slip."""
-    if not slip:
+def _longer(task: TimedTask, longest: Time, slip: Time) -> TimedTask:
+    """The task with sub-tasks that take longer by the longest kernel that may slip in, of which
+    `slip` is less for its rivals."""
+    if not longest:
         return task
-    curve = None if task.curve is None else task.curve.longer(ceil(slip * len(task.wcet)))
+    curve = None if task.curve is None else task.curve.longer(ceil(longest * len(task.wcet)))
     return replace(
         task,
-        wcet=tuple(ns + slip for ns in task.wcet),
+        wcet=tuple(ns + longest for ns in task.wcet),
         curve=curve,
-        phases=tuple(ns + slip for ns in task.phases),
+        phases=tuple(ns + longest for ns in task.phases),
         slip=slip,
     )
 

@@ -68,6 +68,15 @@ def test_what_slips_in_is_no_more_than_there_is(write: Write) -> None:
     assert found["Quick"] == pytest.approx(2 + 10 + 1 + 0.001)
 
 
+def test_what_has_no_period_slips_in_before_each_kernel(write: Write) -> None:
+    """It always has one at hand, also where there are few of those with periods."""
+    idle = "app Idle { a: Kernel  b: Next  e: End  a -> b -> e }\nmapping"
+    text = beside("priority", long=3, quick="deadline 20 ms").replace("mapping", idle)
+    text = text.replace("Quick.e ->", "Idle.a -> g wcet 5 ms  Idle.b -> g wcet 4 ms  Quick.e ->")
+    found = responses(write(text.replace("Idle.a", "Idle.e -> c[1]  Idle.a", 1)))
+    assert found["Quick"] == pytest.approx(2 * (1 + 5) + 0.001)
+
+
 def test_in_slices_a_kernel_waits_for_a_turn_of_the_others(write: Write) -> None:
     """Each kernel has a turn, before which the hog has one: 2.1 ms, with a switch each."""
     found = responses(write(beside("time_slice 2 ms switch 100 us", long=116)))
