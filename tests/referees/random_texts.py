@@ -115,6 +115,7 @@ NOT_DRAWN = frozenset(
         "FREQUENCY",
         "MACHINE",
         "LINK",
+        "_SWITCH",
     ]
 )
 
