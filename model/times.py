@@ -293,7 +293,7 @@ def _times(
     for type_, kind in platform.kinds.items():
         alike = len(platform.types_of(kind)) > 1
         entry, of_kind = _entry_for(type_, kind, entries, platform)
-        declared, for_all = _declared_on(task, platform.names_of(type_), kind)
+        declared, for_all = _declared_on(task, type_, platform)
         if pin is not None:
             yield type_, FiringTime((pin,), pin, "pin", entry)
         elif declared and _is_for(task, type_, kind, platform, at, entry):
@@ -305,16 +305,21 @@ def _times(
             yield type_, FiringTime((worst,), mean, _measured(entry), entry, of_kind and alike)
 
 
-def _declared_on(
-    task: Task, names: tuple[str, ...], kind: str
-) -> tuple[tuple[Fraction, ...], bool]:
-    """A task's own `wcet` on processors that have these names, and whether it is that of the whole
-    kind."""
-    stated = dict(task.wcet_on)
-    for name in names:
-        if name in stated:
-            return stated[name], name == kind
-    return task.wcet_ns, True
+def _declared_on(task: Task, type_: str, platform: Platform) -> tuple[tuple[Fraction, ...], bool]:
+    """A task's own `wcet` on a type, and whether it is that of the whole kind; empty without one.
+
+    Times of single pools count if all pools of the type have one: the longest, of equal ones the
+    first.
+    """
+    stated, kind = dict(task.wcet_on), platform.kinds[type_]
+    if type_ in stated:
+        return stated[type_], type_ == kind
+    for_kind = stated.get(kind, task.wcet_ns)
+    pools = [pool.name for pool in platform.pools if pool.type == type_]
+    if not any(name in stated for name in pools):
+        return for_kind, True
+    times = [stated.get(name, for_kind) for name in pools]
+    return (max(times, key=max), False) if all(times) else ((), False)
 
 
 def _entry_for(
@@ -328,7 +333,10 @@ def _entry_for(
     """
     if type_ in entries:
         return entries[type_], type_ == kind
-    speeds = {pool.type: pool.speed for pool in platform.pools if pool.kind == kind}
+    speeds: dict[str, Fraction] = {}
+    for pool in platform.pools:
+        if pool.kind == kind:
+            speeds[pool.type] = min(pool.speed, speeds.get(pool.type, pool.speed))
     if not all(speeds.values()):
         return entries.get(kind), True
     if kind in entries:

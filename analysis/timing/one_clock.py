@@ -186,6 +186,8 @@ class _Firings:
             return (writer.round, one.place) < (reader.round, other.place)
         mine, its = lanes[one.worker], lanes[other.worker]
         urgent = mine.processor == its.processor and mine.rank > its.rank
+        if self._net.system.processors[mine.processor].kind not in ("", "cpu"):
+            return False  # between kernels a less urgent one may slip in
         return urgent and writer.since <= reader.earliest_start
 
     def _after(self, time: int) -> int:

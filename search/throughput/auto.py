@@ -224,15 +224,15 @@ def _plain(design: Design) -> Design:
 
 
 def _on_one_core(problem: Problem) -> dict[str, Placement]:
-    """All tasks but the networks on the first core."""
+    """All tasks but the networks on the first core that can run them."""
     tasks = [task.name for _, task in problem.tasks if task.name not in problem.networks]
-    return {name: Placement(name, (problem.cpus[0],)) for name in tasks}
+    return {name: Placement(name, (problem.first_core,)) for name in tasks}
 
 
 def _on_the_first_core(problem: Problem, objective: Objective) -> Iterator[Design]:
     """Everything on one core, without and with threads of the inference library on the other cores
     of its machine."""
-    core, others = problem.cpus[:1], _on_one_core(problem)
+    core, others = (problem.first_core,), _on_one_core(problem)
     plans = whole(problem.networks, core)
     yield _plain(complete(problem, plans, "one core", objective, others))
     machine_of = problem.platform.machine_of

@@ -9,10 +9,12 @@ another is clearly better.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass
 from itertools import accumulate, chain, combinations, product
+from math import inf
 
 from ...analysis.dataflow.order import components, levels
 from ...model.application import Application
@@ -71,8 +73,24 @@ def shapes(problem: Problem) -> Iterator[tuple[str, Whole, float]]:
 
 
 def _placed(problem: Problem, places: Placement) -> Whole:
-    own = {t: Placed(t, p, process=t in problem.apart) for t, p in places.items()}
+    able = places if len(problem.platform.types_of("cpu")) < 2 else _where_able(problem, places)
+    own = {t: Placed(t, p, process=t in problem.apart) for t, p in able.items()}
     return {**own, **problem.pins}
+
+
+def _where_able(problem: Problem, places: Placement) -> Placement:
+    """The places on CPUs that have times for the tasks; others go to the first CPU that has, of
+    those the one with the fewest tasks."""
+    types = problem.platform.types
+    used = Counter(core for cores in places.values() for core in cores)
+    found = dict(places)
+    for app, task in problem.tasks:
+        able = [p for p in problem.cpus if problem.work_ns(app, task, types[p]) < inf]
+        here = tuple(p for p in places.get(task.name, ()) if p in able)
+        if task.name in places and here != places[task.name] and able:
+            found[task.name] = here or (min(able, key=lambda p: used[p]),)
+            used.update(found[task.name])
+    return found
 
 
 def cost(problem: Problem, placement: Whole) -> float:

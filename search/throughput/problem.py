@@ -186,12 +186,28 @@ class Problem:
 
     def work_ns(self, app: Application, task: Task, type_: str | None = None) -> float:
         """Time of a task in one iteration on a type of processors, the slowest CPUs without one; a
-        task that cannot run there counts with its time elsewhere.
+        task that cannot run on that kind counts with its time elsewhere, and takes forever on CPUs
+        where it has a time on others only.
         """
-        times = self.firing_ns[task.name]
-        types = self.platform.types_of("cpu") if type_ is None else (type_,)
+        times, cpus = self.firing_ns[task.name], self.platform.types_of("cpu")
+        if type_ in cpus and type_ not in times and not times.keys().isdisjoint(cpus):
+            return inf
+        types = cpus if type_ is None else (type_,)
         known = [times[t] for t in types if t in times]
         return max(known or times.values()) * self.repetition[app.name][task.name]
+
+    @property
+    def first_core(self) -> str:
+        """The first CPU that can run all tasks without a pin; the first of all where there is
+        none."""
+        free = [(app, task) for app, task in self.tasks if task.name not in self.pins]
+        types = self.platform.types
+        able = (
+            cpu
+            for cpu in self.cpus
+            if all(self.work_ns(app, task, types[cpu]) < inf for app, task in free)
+        )
+        return next(able, self.cpus[0])
 
 
 def scale(app: Application) -> float:

@@ -74,6 +74,41 @@ def test_a_time_on_one_type_alone_keeps_a_task_there(write: Write) -> None:
     assert found["tasks"]["A.i"] == "little[0]" and found["tasks"]["A.w"] == "big[0]"
 
 
+POOLS = """
+platform board {{ cpu fast[1] type a76   cpu slow[1] type a76 }}
+task Source {{ out x   wcet {0} }}
+task Sink {{ in x   wcet 1 us }}
+app A {{ period 20 ms   source: Source   sink: Sink   source -> sink }}
+"""
+
+
+def test_times_of_pools_of_one_type_hold_for_the_slowest(write: Write) -> None:
+    found = mapped(write(POOLS.format("2 ms on fast, 5 ms on slow")))
+    assert responses(found) == {"A": 5.001}
+    ran = CliRunner().invoke(
+        app, ["map", str(write(POOLS.format("2 ms on fast"))), "--platform", "board"]
+    )
+    assert ran.exit_code == 1 and "F509" in ran.output
+
+
+FREE = """
+platform board { cpu big[2]   cpu little[2] }
+task S { out y: int32   wcet 1 ms on big, 3 ms on little }
+task W { in x: int32   out y: int32   wcet 5 ms on little }
+task V { in x: int32   out y: int32   wcet 1 ms on big, 4 ms }
+task E { in x: int32   wcet 1 ms }
+app N { s: S   w: W   v: V   e: E   s -> w -> v -> e }
+"""
+
+
+@pytest.mark.parametrize("search", ["auto", "exact"])
+def test_without_a_period_tasks_are_where_they_have_times(write: Write, search: str) -> None:
+    found = mapped(write(FREE), "--search", search)
+    assert found["tasks"]["N.w"][0].startswith("little[")
+    assert found["tasks"]["N.s"][0].startswith("big[")
+    assert "`little[0]` is the busiest processor: 5.03 ms" in " ".join(found["why"])
+
+
 PAIR = """
 platform board {{ cpu big[2] {0} scheduler fixed_priority   cpu little[2] {1} scheduler fixed_priority }}
 task Source {{ out x: float32   python "t.py:source" }}
