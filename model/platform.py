@@ -194,7 +194,8 @@ class Platform:
 
     def types_of(self, kind: str) -> tuple[str, ...]:
         """The types of a kind of processors."""
-        return tuple(type_ for type_, its_kind in self.kinds.items() if its_kind == kind)
+        kinds = self.kinds
+        return tuple(t for t in kinds if kinds[t] == kind)
 
     @property
     def without_power_model(self) -> tuple[str, ...]:

@@ -319,7 +319,9 @@ def _declared_on(task: Task, type_: str, platform: Platform) -> tuple[tuple[Frac
     if not any(name in stated for name in pools):
         return for_kind, True
     times = [stated.get(name, for_kind) for name in pools]
-    return (max(times, key=max), False) if all(times) else ((), False)
+    if not all(times):
+        return (), False
+    return max(times, key=max), False
 
 
 def _entry_for(
