@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import chain
 from typing import Literal, get_args
 
@@ -23,8 +24,6 @@ NPU_ENGINES = ("qnn", "openvino", "rknn")
 #: Limit of one pool: more is a mistake, and each would get its own entry everywhere.
 MOST_PROCESSORS = 1024
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
-
-
 #: Those by which priorities of apps count.
 RANKED: frozenset[Scheduler] = frozenset({"fixed_priority", "priority"})
 #: Those of CPUs, of GPUs, and of other accelerators.
@@ -131,7 +130,7 @@ class Wire:
         return self.fixed_ns + tokens * size * self.ns_per_byte if tokens else Fraction(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Platform:
     """`span` is None for the built-in host. `tensorrt` is the board's version, () = none; `module`
     names the board among `model.modules`, "" = unknown.
@@ -167,17 +166,17 @@ class Platform:
             (w for w in self.wires if (w.source, w.destination) == (source, destination)), None
         )
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, Kind]:
         """The kind of each type of processors, in the order of the pools."""
         return {pool.type: pool.kind for pool in self.pools}
 
-    @property
+    @cached_property
     def types(self) -> dict[str, str]:
         """The type of each processor."""
         return {p: pool.type for pool in self.pools for p in pool.processors}
 
-    @property
+    @cached_property
     def cores(self) -> dict[str, int]:
         """The number of each processor among those that a program may use: that of the operating
         system where its pool states it, else its position."""
@@ -194,8 +193,14 @@ class Platform:
 
     def types_of(self, kind: str) -> tuple[str, ...]:
         """The types of a kind of processors."""
-        kinds = self.kinds
-        return tuple(t for t in kinds if kinds[t] == kind)
+        return self._types_of.get(kind, ())
+
+    @cached_property
+    def _types_of(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for type_, kind in self.kinds.items():
+            found[kind] = (*found.get(kind, ()), type_)
+        return found
 
     @property
     def without_power_model(self) -> tuple[str, ...]:

@@ -278,7 +278,6 @@ def _deadline_task(
         phases={type_: time.phases_ns for type_, time in known.items() if time.phases_ns},
         python=frozenset(t for t in known if not apart and task.in_python_on(platform.kinds[t])),
         by_text=frozenset(type_ for type_, time in known.items() if time.from_text),
-        pinned=frozenset(type_ for type_, time in known.items() if time.source == "pin"),
         of_kind=frozenset(type_ for type_, time in known.items() if time.of_kind),
     )
 

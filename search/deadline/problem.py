@@ -55,8 +55,8 @@ class DeadlineTask:
     outside, and so does what stands at an `open_end` of the app. A network is an `engine`, and
     groups `batch` firings into one. `beside` is the work of followers in an iteration, on a CPU. On
     processors of the types in `python` it holds the interpreter while it computes. Times of the
-    types in `by_text` are the text's, those of `pinned` are the pin's, for that processor, and
-    those in `of_kind` are the same for all types of a kind. Those in `estimated` are estimates.
+    types in `by_text` are the text's, those in `of_kind` are the same for all types of a kind, and
+    those in `estimated` are estimates.
 
     The server of an app with a share is a task, too, where several CPUs could have it: its firing
     is the budget, its group the app, and `homes` has the app with the server on each of these CPUs.
@@ -76,7 +76,6 @@ class DeadlineTask:
     beside: Fraction = Fraction(0)
     python: frozenset[str] = frozenset()
     by_text: frozenset[str] = frozenset()
-    pinned: frozenset[str] = frozenset()
     of_kind: frozenset[str] = frozenset()
     homes: Mapping[str, BackgroundApp] = field(default_factory=dict)
 
