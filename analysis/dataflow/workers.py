@@ -9,7 +9,7 @@ response times that they lead to, so that what a search judges is the program th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -63,36 +63,29 @@ def workers_of(
     for places in placement.values():
         lanes.update(lane for lane in places if "#" in lane)
     streams = sorted(lanes, key=_stream)
-    workers = []
-    ranks = _ranks(apps)
-    cores = platform.cores
+    ranks, cores = _ranks(apps), platform.cores
     differ = len(platform.types_of("cpu")) > 1
+    workers = []
     for processor in platform.processors:
         pool = platform.pool_of(processor)
-        scheduler = pool.scheduler
-        ordinary = scheduler == "static_order" and pool.kind == "cpu"
-        own_lanes = (processor, *(x for x in streams if x.partition("#")[0] == processor))
-        for lane in own_lanes:
-            for order, priority in _orders_on(
-                lane, cores[processor], scheduler, apps, alone, joint
-            ):
-                for steps in _sources_apart(apps, order):
-                    app = steps[0].app
-                    server = shares.get(app) if pool.kind == "cpu" else None
-                    background = app in below and server is None
-                    bound = cores[processor] if ordinary and differ and app not in below else None
-                    workers.append(
-                        DeployedWorker(
-                            processor,
-                            scheduler,
-                            _entries(steps),
-                            priority,
-                            background,
-                            server,
-                            bound=bound,
-                            urgency=None if scheduler != "priority" else ranks[app],
-                        )
+        on_cpu, ordinary = pool.kind == "cpu", pool.scheduler == "static_order"
+        bound = cores[processor] if on_cpu and ordinary and differ else None
+        for lane in (processor, *(x for x in streams if x.partition("#")[0] == processor)):
+            for app, steps in _orders_on(lane, pool.scheduler, apps, alone, joint):
+                server = shares.get(app) if on_cpu else None
+                fixed = pool.scheduler == "fixed_priority"
+                workers.append(
+                    DeployedWorker(
+                        processor,
+                        pool.scheduler,
+                        _entries(steps),
+                        (cores[processor], ranks[app]) if fixed else None,
+                        app in below and server is None,
+                        server,
+                        bound=None if app in below else bound,
+                        urgency=ranks[app] if pool.scheduler == "priority" else None,
                     )
+                )
     capacities: dict[str, int] = {}
     for own in orders.values():
         capacities.update(own.capacities)
@@ -175,26 +168,22 @@ def _joint(apps: Sequence[Application], orders: Mapping[str, AppOrder]) -> Sched
 
 def _orders_on(
     lane: str,
-    core: int,
     scheduler: str,
     apps: Sequence[Application],
     alone: Mapping[str, Schedule],
     joint: Schedule | None,
-) -> list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]]:
-    """The orders of a lane of a processor, each with (core, priority) where priorities count."""
-    orders: list[tuple[tuple[OrderStep, ...], tuple[int, int] | None]] = []
+) -> Iterator[tuple[str, tuple[OrderStep, ...]]]:
+    """The orders of the workers of a lane, each with the app of its first step."""
     rest = apps
-    below = in_background(apps)
+    orders: list[tuple[OrderStep, ...]] = []
     if scheduler == "static_order" and joint is not None:
-        orders.append((joint.orders.get(lane, ()), None))
+        below = in_background(apps)
+        orders.append(joint.orders.get(lane, ()))
         rest = [a for a in apps if waits_outside(a) or a.name in below]
-    ranks = _ranks(apps)
-    for app in rest:
-        priority = None
-        if scheduler == "fixed_priority":
-            priority = core, ranks[app.name]
-        orders.append((alone[app.name].orders.get(lane, ()), priority))
-    return orders
+    orders += (alone[app.name].orders.get(lane, ()) for app in rest)
+    for order in orders:
+        for steps in _sources_apart(apps, order):
+            yield steps[0].app, steps
 
 
 def _ranks(apps: Sequence[Application]) -> dict[str, int]:
