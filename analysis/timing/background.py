@@ -33,6 +33,7 @@ from .slower import slower
 from .system import (
     Refused,
     RoundFiring,
+    Time,
     TimedBackground,
     TimedGroup,
     TimedSystem,
@@ -110,16 +111,16 @@ def _waits(system: TimedSystem) -> dict[str, int]:
 
 
 def _waiting(group: TimedGroup, waits: Mapping[str, int]) -> TimedGroup:
-    tasks = tuple(_longer(task, waits.get(task.processor, 0)) for task in group.tasks)
+    tasks = tuple(longer(task, waits.get(task.processor, 0)) for task in group.tasks)
     return replace(group, tasks=tasks)
 
 
-def _longer(task: TimedTask, wait: int) -> TimedTask:
+def longer(task: TimedTask, wait: Time) -> TimedTask:
     """The task with sub-tasks that take longer by a wait."""
     if not wait:
         return task
     wcet = tuple(time + wait for time in task.wcet)
-    curve = None if task.curve is None else task.curve.longer(wait * len(wcet))
+    curve = None if task.curve is None else task.curve.longer(ceil(wait * len(wcet)))
     phases = tuple(time + wait for time in task.phases)
     return replace(task, wcet=wcet, curve=curve, phases=phases)
 

@@ -193,8 +193,6 @@ class Rivals:
     def spared(self, parts: int, window: int) -> int:
         """How much of the slips before so many own sub-tasks, and before those above, is more than
         all that can run below in a window."""
-        if not self.slip:
-            return 0
         for d in self.higher:
             if not d.curved:
                 parts += (window + d.came) // d.spacing * d.parts
@@ -218,7 +216,9 @@ def level_window(own: int, rivals: Rivals, limit: int) -> int | None:
     demands, losses = rivals.all, rivals.losses
     window = own or 1
     while True:
-        work = own + _coming(demands, window) - rivals.spared(0, window)
+        work = own + _coming(demands, window)
+        if rivals.slip:
+            work -= rivals.spared(0, window)
         if losses:
             work = rivals.slowed(work, window)
         if work > limit:
@@ -244,7 +244,8 @@ def served_window(
         work = own + _coming(higher, window)
         for q in queues:
             work += queued(q, parts, level, window)
-        work -= rivals.spared(parts, window)
+        if rivals.slip:
+            work -= rivals.spared(parts, window)
         if losses:
             work = rivals.slowed(work, window)
         if work > limit:

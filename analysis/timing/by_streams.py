@@ -23,7 +23,7 @@ from .busy_window import (
     sums_of,
 )
 from .fixed_point import LONGEST, FixedPoint
-from .unfolding import Block, BlockStream, Cluster, Drag, Unfolded, WorkerLane
+from .unfolding import BlockStream, Cluster, Drag, Unfolded, WorkerLane
 from .whole_paths import Stretch, path_bounds
 
 #: A cluster is given up after so many extensions of a chain by a job, some seconds.
@@ -134,18 +134,10 @@ class StreamSolver(FixedPoint[JobEnd]):
             for b in stream.blocks:
                 low = net.jobs[b.first].ready
                 came, ran = arrivals[b.first] - low + more, ends[b.last] - low + more
-                parts = self._parts(b)
                 demands.append(
-                    Demand(came, ran, whole, b.cost, 1, b.first, low, b.plain, b.curved, parts)
+                    Demand(came, ran, whole, b.cost, 1, b.first, low, b.plain, b.curved, b.parts)
                 )
         return tuple(demands)
-
-    def _parts(self, block: Block) -> int:
-        """The sub-tasks of a block."""
-        jobs = self.net.jobs
-        first, last = jobs[block.first], jobs[block.last]
-        own = self.net.lanes[first.worker].jobs[first.place : last.place + 1]
-        return sum(jobs[j].parts for j in own)
 
     def _together(self, stream: BlockStream, cluster: Cluster) -> Demand | None:
         """The blocks of a stream as events of one period; None if they are too late for that."""
@@ -158,7 +150,7 @@ class StreamSolver(FixedPoint[JobEnd]):
         ran = max(self.ends[b.last] - k * step for k, b in enumerate(stream.blocks)) - low
         came, ran = came + cluster.jitter + step - 1, ran + cluster.jitter + step - 1
         cost = max(b.cost for b in stream.blocks)
-        parts = min(self._parts(b) for b in stream.blocks)
+        parts = min(b.parts for b in stream.blocks)
         return Demand(
             came, ran, step, cost, count, first.first, low, first.plain, first.curved, parts
         )
@@ -189,9 +181,8 @@ class StreamSolver(FixedPoint[JobEnd]):
                 demands = (ALWAYS,)
                 if not net.fifo[lane.processor]:
                     self._disturbed(rival.cluster, lane.processor)
-            less = rival.more_than(lane)
-            if less:
-                demands = tuple(d.shorter(less) for d in demands)
+            if rival.slip:
+                demands = tuple(d.shorter(rival.more_than(lane)) for d in demands)
             if rival.rank > lane.rank:
                 higher += demands
             else:

@@ -353,14 +353,14 @@ class FixedPoint(ABC, Generic[E]):
                 self._give_up(i)
 
     def _load(self, lane: WorkerLane) -> Fraction:
-        """The share of its time that a worker's processor needs for those of its priority or
-        more."""
+        """The share of its time that a worker's processor needs for those of its priority or more,
+        without what slips in before them."""
         load = Fraction(0)
         for i in self.net.on[lane.processor]:
             other = self.net.lanes[i]
             if other.rank >= lane.rank:
-                less = len(other.parts) * other.slip  # what is below slips in at most once
-                load += (other.sustained - less) / self.net.clusters[other.cluster].round
+                own = other.sustained - len(other.parts) * other.slip
+                load += own / self.net.clusters[other.cluster].round
         return load
 
     def _give_up(self, number: int) -> NoReturn:

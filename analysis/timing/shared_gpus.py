@@ -28,6 +28,7 @@ from dataclasses import replace
 from math import ceil
 
 from ...model.platform import TimeSlice
+from .background import longer
 from .system import Time, TimedGroup, TimedProcessor, TimedSystem, TimedTask
 
 
@@ -93,16 +94,16 @@ def _with_slips(system: TimedSystem) -> TimedSystem:
             if task.processor in names:
                 kernels[task.processor].append((group.priority, max(_parts(task))))
 
-    def longer(group: TimedGroup, task: TimedTask) -> TimedTask:
+    def with_slip(group: TimedGroup, task: TimedTask) -> TimedTask:
         if task.processor not in names:
             return task
         lower = (ns for rank, ns in kernels[task.processor] if rank < group.priority)
         always = below[task.processor]
         longest = max(always, max(lower, default=0))
         # what always has a kernel at hand slips in before each one, whatever the rank
-        return _longer(task, longest, slip=0 if always else longest)
+        return replace(longer(task, longest), slip=0 if always else longest)
 
-    changed = _with_tasks(system, longer)
+    changed = _with_tasks(system, with_slip)
     return replace(
         changed,
         processors=tuple(
@@ -116,21 +117,6 @@ def _with_slips(system: TimedSystem) -> TimedSystem:
 def _parts(task: TimedTask) -> tuple[Time, ...]:
     """The times of all sub-tasks, of any phase."""
     return task.phases or task.wcet
-
-
-def _longer(task: TimedTask, longest: Time, slip: Time) -> TimedTask:
-    """The task with sub-tasks that take longer by the longest kernel that may slip in, of which
-    `slip` is less for its rivals."""
-    if not longest:
-        return task
-    curve = None if task.curve is None else task.curve.longer(ceil(longest * len(task.wcet)))
-    return replace(
-        task,
-        wcet=tuple(ns + longest for ns in task.wcet),
-        curve=curve,
-        phases=tuple(ns + longest for ns in task.phases),
-        slip=slip,
-    )
 
 
 def _with_tasks(

@@ -155,7 +155,7 @@ class StreamStory(Story):
         for term, time in self._others(note, rivals, lane.processor):
             total += time
             yield term
-        spared = rivals.spared(note.parts, note.window)
+        spared = rivals.spared(note.parts, note.window) if rivals.slip else 0
         if spared:
             total -= spared
             yield self.term("spared", self.pools([job.worker]), 1, -spared)

@@ -113,7 +113,8 @@ class Block:
     """Jobs `first` to `last` of a worker that never wait in between: one demand of `cost`, once per
     round.
 
-    Of several in a row `plain` is taken each time, the rest as the curves of `curved` say.
+    Of several in a row `plain` is taken each time, the rest as the curves of `curved` say. It has
+    so many `parts`, sub-tasks.
     """
 
     first: int
@@ -121,6 +122,7 @@ class Block:
     cost: int
     plain: int
     curved: tuple[Curved, ...]
+    parts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -741,4 +743,5 @@ def _block(numbers: list[int], jobs: Sequence[Job]) -> Block:
             fired[task] = task, curve, before + times
     cost = sum(jobs[j].cost for j in numbers)
     plain = sum(0 if jobs[j].counted else jobs[j].cost for j in numbers)
-    return Block(numbers[0], numbers[-1], cost, plain, tuple(fired.values()))
+    parts = sum(jobs[j].parts for j in numbers)
+    return Block(numbers[0], numbers[-1], cost, plain, tuple(fired.values()), parts)
