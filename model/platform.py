@@ -185,12 +185,6 @@ class Platform:
             numbers.update(zip(pool.processors, pool.cores, strict=False))
         return numbers
 
-    def names_of(self, type_: str) -> tuple[str, ...]:
-        """What a text may call a type of processors, the closest name first: itself, its pools,
-        its kind."""
-        own = [pool for pool in self.pools if pool.type == type_]
-        return tuple(dict.fromkeys((type_, *(p.name for p in own), *(p.kind for p in own))))
-
     def types_of(self, kind: str) -> tuple[str, ...]:
         """The types of a kind of processors."""
         return self._types_of.get(kind, ())

@@ -166,6 +166,10 @@ class Times:
         own = (known[cpu] for cpu in self.cpus if cpu in known)
         return max(own, key=lambda time: time.longest_ns, default=None)
 
+    def on_mapped(self, task: str) -> FiringTime | None:
+        """The time of a task where it is mapped, else on the slowest CPUs."""
+        return self.of[task].get(self.placed.get(task, "")) or self.on_cpu(task)
+
     def here(self, task: str) -> FiringTime | None:
         """The time of a task where it is mapped or pinned, else on the slowest CPUs, else where its
         worst case is shortest.
@@ -201,10 +205,10 @@ class Times:
 
     def means(self, placements: tuple[Placement, ...], platform: Platform) -> dict[str, float]:
         """Mean time of a firing in ns by task, on its mapped processors, if it is known."""
-        where = {p.task: platform.pool_of(p.processors[0]).type for p in placements}
+        mapped = self.on_mapping(placements, platform)
         times: dict[str, float] = {}
-        for name, known in self.of.items():
-            time = known.get(where.get(name, "")) or self.on_cpu(name)
+        for name in self.of:
+            time = mapped.on_mapped(name)
             if time is not None:
                 times[name] = float(time.mean_ns)
             elif name in self.reference_ns:
@@ -293,35 +297,39 @@ def _times(
     for type_, kind in platform.kinds.items():
         alike = len(platform.types_of(kind)) > 1
         entry, of_kind = _entry_for(type_, kind, entries, platform)
-        declared, for_all = _declared_on(task, type_, platform)
+        declared, on = _declared_on(task, type_, platform)
+        known = bool(on) or entry is not None
         if pin is not None:
             yield type_, FiringTime((pin,), pin, "pin", entry)
-        elif declared and _is_for(task, type_, kind, platform, at, entry):
+        elif declared and _is_for(task, type_, platform, at, known):
             mean = _mean(declared) if entry is None else Fraction(entry.expected_ns)
-            yield type_, FiringTime(declared, mean, "declared", entry, for_all and alike)
+            for_kind = alike and on in ("", kind)
+            yield type_, FiringTime(declared, mean, "declared", entry, for_kind)
         elif entry is not None and has_code(task, kind, platform):
-            worst = max(worst_shares_ns(entry)) * (MARGIN if entry.estimated else Fraction(1))
-            mean = Fraction(entry.expected_ns)
-            yield type_, FiringTime((worst,), mean, _measured(entry), entry, of_kind and alike)
+            margin = MARGIN if entry.estimated else Fraction(1)
+            worst = margin * max(worst_shares_ns(entry))
+            mean, source = Fraction(entry.expected_ns), _measured(entry)
+            yield type_, FiringTime((worst,), mean, source, entry, of_kind and alike)
 
 
-def _declared_on(task: Task, type_: str, platform: Platform) -> tuple[tuple[Fraction, ...], bool]:
-    """A task's own `wcet` on a type, and whether it is that of the whole kind; empty without one.
+def _declared_on(task: Task, type_: str, platform: Platform) -> tuple[tuple[Fraction, ...], str]:
+    """A task's own `wcet` on a type, and whether it is that of the type, of its kind, or of all
+    processors (""); no times where it has none.
 
     Times of single pools count if all pools of the type have one: the longest, of equal ones the
     first.
     """
     stated, kind = dict(task.wcet_on), platform.kinds[type_]
     if type_ in stated:
-        return stated[type_], type_ == kind
+        return stated[type_], type_
     for_kind = stated.get(kind, task.wcet_ns)
     pools = [pool.name for pool in platform.pools if pool.type == type_]
     if not any(name in stated for name in pools):
-        return for_kind, True
+        return for_kind, kind if kind in stated else ""
     times = [stated.get(name, for_kind) for name in pools]
     if not all(times):
-        return (), False
-    return max(times, key=max), False
+        return (), type_
+    return max(times, key=max), type_
 
 
 def _entry_for(
@@ -395,22 +403,16 @@ def has_code(task: Task, kind: str, platform: Platform) -> bool:
     )
 
 
-def _is_for(
-    task: Task,
-    type_: str,
-    kind: str,
-    platform: Platform,
-    at: str | None,
-    entry: ProfileEntry | None,
-) -> bool:
+def _is_for(task: Task, type_: str, platform: Platform, at: str | None, known: bool) -> bool:
     """Does a task's own `wcet` hold on that type?
 
-    Without code, one for all holds where the task is pinned, else on CPUs; and wherever there is a
-    measurement, since a mapping may put the task there.
+    Without code, one for all holds where the task is pinned, else on CPUs; and wherever a time is
+    `known`, by the text or a measurement, since a mapping may put the task there.
     """
+    kind = platform.kinds[type_]
     if task.implementations:
         return has_code(task, kind, platform)
-    if not set(platform.names_of(type_)).isdisjoint(dict(task.wcet_on)) or entry is not None:
+    if known:
         return True
     return kind == "cpu" if at is None else type_ == at
 

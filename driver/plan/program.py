@@ -261,10 +261,10 @@ def worst_firings(
     The orders of a program depend on these. Stages of networks get the time that the stored mapping
     predicts, because its bounds were proved with that.
     """
-    where = {p.task: valid.platform.pool_of(p.processors[0]).type for p in mapping.placements}
+    mapped = times.on_mapping(mapping.placements, valid.platform)
     worst: dict[str, int | float | Fraction] = {**firing_means(valid, times, mapping)}
-    for name, known in times.of.items():
-        time = known.get(where.get(name, "")) or times.on_cpu(name)
+    for name in times.of:
+        time = mapped.on_mapped(name)
         if time is not None:
             phases = time.phases_ns or (ceil(time.longest_ns),)
             worst[name] = Fraction(sum(phases), len(phases))

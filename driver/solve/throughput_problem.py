@@ -5,7 +5,7 @@ In: a valid text, its times and its profile. Out: a `Problem`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 from fractions import Fraction
@@ -40,13 +40,11 @@ def problem_of(valid: Valid, times: Times, profile: Profile | None) -> Problem:
     apps = tuple(without_resampling(without_transfers(app)) for app in valid.system.apps)
     pins = _pins_of_tasks(valid, apps)
     means = _means(valid, times, apps)
+    transfer = transfer_model(() if profile is None else profile.transfers, platform.kinds)
     networks: dict[str, Divisible] = {}
     for task in _unsettled_networks(valid, apps, pins):
-        networks[task.name] = _divisible(
-            task, times.of[task.name], means[task.name], profile, platform
-        )
-    transfers = () if profile is None else profile.transfers
-    transfer = transfer_model(transfers, platform.kinds)
+        known = {} if profile is None else times.of[task.name]
+        networks[task.name] = _divisible(task, known, means[task.name], transfer, platform)
     problem = Problem(
         apps,
         platform,
@@ -126,7 +124,7 @@ def _divisible(
     task: Task,
     known: MappingABC[str, FiringTime],
     means: dict[str, float],
-    profile: Profile | None,
+    transfer: Callable[[str, str, int], float],
     platform: Platform,
 ) -> Divisible:
     """A network with the parts that it can be cut into; whole where it cannot be cut."""
@@ -140,7 +138,7 @@ def _divisible(
     entries: dict[str, ProfileEntry] = {
         type_: t.entry for type_, t in known.items() if t.entry is not None
     }
-    if task.network is None or not entries or not may_be_cut(task) or profile is None:
+    if task.network is None or not entries or not may_be_cut(task):
         return whole
     if any(entry.engine and not entry.layers for entry in entries.values()):
         return whole
@@ -152,7 +150,6 @@ def _divisible(
     try:
         barred = barred_from(task, platform)
         chain = read_chain(Path(task.network.path), task.network.shapes)
-        transfer = transfer_model(profile.transfers, platform.kinds)
 
         def barred_on(type_: str, layer: str) -> bool:
             return barred(platform.kinds[type_], layer)

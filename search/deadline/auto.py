@@ -78,16 +78,14 @@ def _spared(problem: JointProblem, found: Outcome) -> Outcome:
     extent = _extent(problem, found.assignment)
     common = len(in_common(problem, found.assignment))
     most = len(problem.cpus) if common else extent[0]
-    candidates: list[tuple[int, tuple[int, int], int, Assignment]] = []
-    for type_ in problem.of_type:
+    candidates: list[tuple[int, tuple[int, int], Assignment]] = []
+    for type_ in problem.platform.types_of("cpu"):
         for count in range(1, min(most, len(problem.of_type[type_])) + 1):
             assignment = _on_few(problem, found.assignment, type_, count)
             if assignment is not None:
                 shared = len(in_common(problem, assignment))
-                candidates.append(
-                    (shared, _extent(problem, assignment), len(candidates), assignment)
-                )
-    for shared, size, _, assignment in sorted(candidates, key=lambda each: each[:3]):
+                candidates.append((shared, _extent(problem, assignment), assignment))
+    for shared, size, assignment in sorted(candidates, key=lambda each: each[:2]):
         if (shared, size) >= (common, extent):
             break
         try:
@@ -123,8 +121,6 @@ def _places(assignment: Assignment) -> list[str]:
 def _on_few(problem: JointProblem, like: Assignment, type_: str, count: int) -> Assignment | None:
     """What is on CPUs there on `count` of one type, pinned ones among them: the groups with the
     most to do first. None where some task cannot run on these."""
-    if type_ not in problem.cpu_types:
-        return None
     choice = _whole_on_cpus(problem, like, type_)
     pinned = set(problem.pins.values())
     cores = sorted(problem.of_type[type_], key=lambda p: p not in pinned)[:count]
