@@ -1,7 +1,7 @@
 """Clock rates of the HOPES example in the scenarios of Kim's thesis (Table 4.5), and what rates one
 mapping reaches.
 
-Usage: python benchmarks/clocks.py [--brute]
+Usage: python benchmarks/clocks.py [--brute] [--together]
 
 Four cameras on a Xavier (benchmarks/boards.py), which states run alone or together: FSM-B, C and D.
 One mapping, found for all cameras at once, is judged state by state: the highest rate at which
@@ -9,6 +9,10 @@ every state keeps its deadlines, beside that for all at once. Then every state g
 Table 4.7 (1,120 combinations) that take least: the proved optimum, beside the greedy rule of the
 thesis and the highest rates, at three periods of each scenario; witnesses of a longer period are
 handed on to the next shorter one. `--brute` tests all combinations of one state of each as well.
+
+Before that, places, cuts and clocks are searched together (`minimise energy`), beside the places of
+the least utilization with the best clocks for these, and with those of the greedy rule; `--together`
+prints this table alone.
 
 The powers are made up (voltages that rise with the rate, some watts at the highest): the thesis
 shows curves only. So what is to be seen is who finds what with how many tests, not how much a
@@ -34,14 +38,18 @@ from flowc.analysis.timing.slower import slower
 from flowc.analysis.timing.system import with_its_workers
 from flowc.search.budget import Budget
 from flowc.search.deadline.auto import search
+from flowc.search.deadline.energy import with_least_power
+from flowc.search.deadline.energy_model import StateProblem
 from flowc.search.deadline.limits import held
 from flowc.search.deadline.outcome import Outcome
+from flowc.search.deadline.power import MeanWork, PowerModel, clock_of
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
 from flowc.search.deadline.states import search_states
+from flowc.search.deadline.work import domains as power_of
 from flowc.search.frequency.greedy import greedy
 from flowc.search.frequency.optimal import optimal
-from flowc.search.frequency.problem import ClockProblem, Domain, Levels
+from flowc.search.frequency.problem import ClockProblem, Levels
 from paired import Others, machine, table
 
 from kim_examples import FSM, TABLE_4_7
@@ -54,7 +62,7 @@ WATTS, BOARD = {"cpu": (0.1, 1.5), "gpu": (1.6, 12.0), "dla": (0.2, 3.2)}, Fract
 #: Of a worst case, what a firing takes in the mean; how much longer than the shortest the three
 #: periods are.
 MEAN, LONGER = Fraction(3, 4), (Fraction(2), Fraction(3, 2), Fraction(1))
-SEED, BUDGET = 0, 15.0
+SEED, BUDGET, TOGETHER = 0, 15.0, 45.0
 
 
 @dataclass(frozen=True)
@@ -102,30 +110,36 @@ def state(
     return problem, places
 
 
-def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
-    """What the rates of a state cost, and whether it keeps its deadlines at these."""
-    system = with_its_workers(timed(problem, places))
-    domains = []
+def powered(problem: JointProblem) -> JointProblem:
+    """The problem with clocks and powers."""
+    pools, works = [], {}
     for pool in problem.platform.pools:
         hz = tuple(Fraction(str(mhz)) * 10**6 for mhz in TABLE_4_7[pool.kind])
-        idle, busy = map(Fraction, WATTS[pool.kind])
-        share = sum(
-            (
-                Fraction(t.cost) * t.firings / Fraction(g.period)
-                for g in system.groups
-                for t in g.tasks
-                if t.processor in pool.processors
-            ),
-            Fraction(0),
-        )
-        watts = []
+        top_idle, top_busy = map(Fraction, WATTS[pool.kind])
+        idle, busy = [], []
         for rate in hz:
             speed = rate / hz[-1]
             volts = Fraction(65, 100) + Fraction(35, 100) * speed
-            waiting = idle * pool.count * (volts + volts**2 * speed) / 2
-            watts.append(waiting + busy * volts**2 * speed * MEAN * share / speed)
-        domains.append(Domain(pool.name, pool.kind, hz, tuple(watts)))
+            idle.append(top_idle * (volts + volts**2 * speed) / 2)
+            busy.append(top_busy * volts**2 * speed)
+        pools.append(replace(pool, frequencies_hz=hz, idle_w=tuple(idle), busy_w=tuple(busy)))
+    mean = MeanWork(MEAN, Fraction(1))
+    for task in problem.tasks:
+        works[task.name] = {kind: mean.part(Fraction(ns)) for kind, ns in task.wcet_ns.items()}
+    for network in problem.networks:
+        works[network.name] = dict.fromkeys(WATTS, mean)
+    clocks_of = tuple(clock_of(pool, None, True) for pool in pools)
+    return replace(
+        problem,
+        platform=replace(problem.platform, pools=tuple(pools), power_w=BOARD),
+        power=PowerModel(clocks_of, BOARD, works),
+    )
 
+
+def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
+    """What the rates of a state cost, and whether it keeps its deadlines at these."""
+    system = with_its_workers(timed(problem, places))
+    domains = power_of(powered(problem), places)
     number = {p: n for n, pool in enumerate(problem.platform.pools) for p in pool.processors}
     least = Least(system, number)
 
@@ -147,7 +161,7 @@ def clocks(problem: JointProblem, places: Assignment) -> ClockProblem:
             h.met for team in problem.groups for h in held(team, worst)
         )
 
-    return ClockProblem(tuple(domains), BOARD, holds, surely_late)
+    return ClockProblem(domains, BOARD, holds, surely_late)
 
 
 def highest(board: Board, states: tuple[tuple[int, ...], ...]) -> tuple[int, int]:
@@ -225,12 +239,69 @@ def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]
         ]
 
 
+def together(name: str, states: tuple[tuple[int, ...], ...], fps: int) -> list[str]:
+    """Places of the least utilization, and then the best clocks, beside places, cuts and clocks
+    together: the mean power, and how far it is from the least possible."""
+    whole = powered(boards.imgprocessing(fps))
+    problems = {}
+    for n, cameras in enumerate(states):
+        names = {f"G{c + 1}" for c in cameras}
+        problems[str(n)] = replace(
+            whole,
+            groups=tuple(g for g in whole.groups if g.name in names),
+            tasks=tuple(t for t in whole.tasks if t.group in names),
+            networks=tuple(n for n in whole.networks if n.group in names),
+        )
+
+    def run(problem: JointProblem, part: Budget) -> Outcome:
+        return search(problem, name="auto", seed=SEED, budget=part)
+
+    begin = time.monotonic()
+    found = search_states(problems, run, budget=Budget(BUDGET))
+    share = Fraction(1, len(states))
+    posed = {n: StateProblem(problem, share) for n, problem in problems.items()}
+    best = with_least_power(found, posed, run, seed=SEED, budget=Budget(TOGETHER))
+    seconds = time.monotonic() - begin
+    power, first, by_greedy = best.power, Fraction(0), Fraction(0)
+    assert power is not None
+    for state_name, problem in problems.items():
+        assignment = found.states[state_name].assignment
+        assert assignment is not None
+        posed_clocks = clocks(problem, assignment)
+        watts, greedy_w = optimal(posed_clocks).watts, greedy(posed_clocks).watts
+        assert watts is not None and greedy_w is not None
+        first, by_greedy = first + share * watts, by_greedy + share * greedy_w
+    return [
+        name,
+        str(fps),
+        f"{float(power.watts):.3f}",
+        f"{float(first):.3f}",
+        f"{float(by_greedy):.3f}",
+        f"{float(power.watts / by_greedy):.3f}",
+        f"{float(power.bound):.3f}",
+        f"{power.gap:.1%}",
+        f"{seconds:.0f}",
+    ]
+
+
+def compared() -> Iterator[list[str]]:
+    """A row for all cameras at each rate, and for each scenario at 15 frames/s."""
+    for fps in (15, 20):
+        yield together("four cameras", ((0, 1, 2, 3),), fps)
+    for name, states in FSM.items():
+        yield together(f"FSM-{name}", states, 15)
+
+
 def main(brute: bool) -> None:
-    """Both tables."""
+    """All tables."""
     others = Others()
+    print(f"{machine()}; {others.text()}\n")
+    head = ["", "fps", "W", "clocks after", "greedy after", "of that", "at least", "above", "s"]
+    print(table([head, *compared()]), end="\n\n")
+    if "--together" in sys.argv[1:]:
+        return
     board = mapped()
     reached = {name: highest(board, states) for name, states in FSM.items()}
-    print(f"{machine()}; {others.text()}\n")
     rows = [
         [
             "scenario",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound, TimeSlack
     from ..model.priorities import PriorityOrder
     from ..model.scenario import State
-    from ..search.deadline.outcome import FewestCores
+    from ..search.deadline.outcome import FewestCores, LeastPower
     from ..search.deadline.verdict import MappingVerdict
+
+#: What proofs about clock rates rest on.
+SLOWER = "assuming that a slower clock never makes a deadline easier to keep"
 
 
 def joint_table(joint: Joint) -> str:
@@ -314,6 +318,8 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
         return f"{said} on the fewest processors that leave slack, and {other}"
     candidates = " of these candidates" if joint.problem.networks else ""
     over = outcome.scope.in_words
+    if outcome.power is not None:
+        return f"{_least_power(outcome.power, candidates)}\n{said}"
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, candidates)}{said}"
     if outcome.proved:
@@ -329,6 +335,42 @@ def _optimality(joint: Joint, verdict: MappingVerdict) -> str:
     if outcome.cores is not None and outcome.cores.proved:
         return f"{said}; proved {over}"
     return said
+
+
+def _least_power(power: LeastPower, candidates: str) -> str:
+    """The mean power of an answer, and how far it is from the least possible."""
+    said = f"mean power {_watts(power.watts)} by the model of the platform"
+    if power.first_w is not None and power.first_w > power.watts:
+        said += f" ({_watts(power.first_w)} at the places of the least utilization)"
+    over = power.scope.in_words
+    if power.rates:
+        over += f"; {SLOWER}"
+    if power.proved:
+        return f"{said}: proved, no mapping{candidates} takes less, {over}"
+    if isfinite(power.gap):
+        least = _watts(power.bound)
+        return f"{said}: at most {power.gap:.3%} above the least possible ({least}), {over}"
+    return said
+
+
+def _watts(watts: Fraction) -> str:
+    return f"{float(watts):.4f} W"
+
+
+def _power_as_data(power: LeastPower | None) -> dict[str, Any]:
+    """The least power; nothing if it was not looked for."""
+    if power is None:
+        return {}
+    first = None if power.first_w is None else float(power.first_w)
+    found = {
+        "watts": float(power.watts),
+        "lower_bound_w": float(power.bound),
+        "least_utilization_w": first,
+        "optimal": power.proved,
+        "optimal_over": asdict(power.scope),
+        "supposed": [SLOWER] if power.rates else [],
+    }
+    return {"power": found}
 
 
 def _what_counts(joint: Joint) -> str:
@@ -387,6 +429,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
             "optimal_over": asdict(outcome.scope),
         },
+        **_power_as_data(outcome.power),
     }
 
 
@@ -505,6 +548,8 @@ def _busiest(states: States, name: str, share: float) -> str:
     if outcome.cores is not None:
         said = f"{_cores(outcome.cores, ' of these candidates')}{said}"
     by_profile = f"; {at_highest}by the times of tasks,"
+    if outcome.power is not None:
+        return said
     if outcome.proved:
         return (
             f"{said}{by_profile} no placement of these candidates needs less,"
@@ -607,7 +652,11 @@ def _clocks(states: States) -> str:
     if all(clocked.whole for clocked in states.clocked.values()):
         said += "every combination that takes less was tested"
     else:
-        said += "assuming that a slower clock never makes a deadline easier to keep"
+        said += SLOWER
+    least = states.least_power
+    if least is not None:
+        networks = any(joint.problem.networks for joint in states.joints.values())
+        said += f"\n\n{_least_power(least, ' of these candidates' if networks else '')}"
     return f"{columns(rows, left=2)}\n\n{said}"
 
 
@@ -678,4 +727,5 @@ def states_document(states: States, path: Path | None) -> dict[str, Any]:
             "optimal": outcome.proved,
             "optimal_over": asdict(outcome.scope),
         },
+        **_power_as_data(states.least_power),
     }

@@ -17,6 +17,11 @@ class Scope:
         """The same with more that is held."""
         return replace(self, held=tuple(dict.fromkeys((*self.held, *more))))
 
+    def moving(self, name: str) -> Scope:
+        """The same with one more that differs."""
+        held = tuple(other for other in self.held if other != name)
+        return Scope((*self.moved, name), held)
+
     @property
     def in_words(self) -> str:
         """The end of a sentence that says what is proved."""

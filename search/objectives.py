@@ -23,7 +23,7 @@ OBJECTIVES = {
     "memory": "the least memory of networks",
     "throughput": "the most frames per second",
     "latency": "the least time of one frame from start to end",
-    "energy": "the least energy of networks per frame",
+    "energy": "the least mean power; without periods, the least energy of networks per frame",
     "accuracy": "the most accurate variants of networks",
 }
 
@@ -40,6 +40,7 @@ _POSSIBLE: dict[Kind, tuple[tuple[str, ...], ...]] = {
         ("memory", "utilization", "cores"),
         ("memory", "cores"),
         ("memory", "cores", "utilization"),
+        ("energy",),
     ),
     "throughput": (
         (),
@@ -61,10 +62,6 @@ _REASONS: dict[Kind, dict[str, tuple[str, str]]] = {
         "latency": (
             "response times of apps with periods are limits",
             "give apps or paths a `deadline`",
-        ),
-        "energy": (
-            "energy depends on clock rates, in the states of a scenario",
-            "write `minimise energy` in a scenario",
         ),
         "accuracy": (
             "the text says where variants of networks are chosen",

@@ -5,10 +5,7 @@ In: a mapped state, with the bounds of its program at the highest rates. Out: th
 that keep every deadline with the least power, beside the power of the highest rates and of the
 greedy rule of Kim's thesis.
 
-The mean power of a state is the power of the board, plus `idle` of every processor of a pool, plus
-`busy` of each for the share of its time in which it works, by mean times; or the energy of a firing
-if the profile has it, because power times time scales with the clock. If a pool declares no power,
-the result is unknown.
+`search.deadline.power` has the model. If a pool declares no power, the result is unknown.
 """
 
 from __future__ import annotations
@@ -23,20 +20,23 @@ from ...analysis.timing.least import Least
 from ...analysis.timing.response_time import worst_cases, worst_cases_in_time
 from ...analysis.timing.slower import slower
 from ...analysis.timing.system import Refused, TimedSystem, utilization, with_its_workers
-from ...model.diagnostic import Diagnostic, listed
+from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.mapping import StateBound
-from ...model.platform import Platform, Pool
+from ...model.platform import Platform
 from ...model.scenario import Scenario, State
 from ...model.scope import Scope
-from ...model.times import FiringTime, Times
+from ...model.times import Times
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of
+from ...search.deadline.power import PowerModel, power_model
 from ...search.deadline.problem import JointProblem
+from ...search.deadline.program import stage_names
 from ...search.deadline.verdict import MappingVerdict, with_bounds
+from ...search.deadline.work import model_of
 from ...search.frequency.greedy import greedy
 from ...search.frequency.optimal import optimal
 from ...search.frequency.problem import ClockProblem, Domain, Levels
-from ..text.check import ValidScenario
+from ..text.check import Valid, ValidScenario
 from .deadlines import BoundedMapping, Joint, missed
 
 #: The share of a search's budget for testing combinations that witnesses have ruled out.
@@ -71,7 +71,7 @@ class Clocked:
 
 
 def at_best_clocks(
-    valid: ValidScenario, joints: Mapping[str, Joint], times: Mapping[str, Times], budget: Budget
+    valid: ValidScenario, joints: Mapping[str, Joint], budget: Budget
 ) -> dict[str, Clocked]:
     """The states at their rates, if the platform declares its power.
 
@@ -95,7 +95,6 @@ def at_best_clocks(
                 state,
                 joint,
                 mapping,
-                times[name],
                 infeasible_levels.get(key_without_periods, ()),
                 retest_budget,
             )
@@ -104,9 +103,10 @@ def at_best_clocks(
 
 def _but_periods(state: State, system: TimedSystem) -> str:
     """All of the program of a state but its periods, by which the levels of a state differ."""
-    tasks = []
+    tasks: list[tuple[object, ...]] = []
     for group in system.groups:
         tasks += [(task.name, task.processor, task.wcet, task.phases) for task in group.tasks]
+        tasks.append((group.name, group.priority))
     return repr((state.of, tasks, system.workers))
 
 
@@ -134,6 +134,27 @@ def unknown_power(scenario: Scenario, platform: Platform) -> tuple[Diagnostic, .
     return (Diagnostic("F809", message, scenario.span, help=help_text, severity="warning"),)
 
 
+def require_power(valid: Valid) -> None:
+    """Raise Errors where the power of a placement is not known."""
+    platform = valid.platform
+    faults = []
+    if platform.without_power_model:
+        silent = listed(platform.without_power_model)
+        word = "declares" if len(platform.without_power_model) == 1 else "declare"
+        message = f"energy cannot be compared: {silent} of `{platform.name}` {word} no power"
+        help_text = "add `idle` and `busy` to its processors, or map for a platform with them"
+        faults.append(Diagnostic("F607", message, platform.span, help=help_text))
+    apps = [app for part in valid.parts for app in part.system.apps if app.period_ns is None]
+    if apps:
+        message = (
+            f"energy cannot be compared: `{apps[0].name}` has no period, so its load is unknown"
+        )
+        help_text = "give every app a period, or none"
+        faults.append(Diagnostic("F607", message, apps[0].span, help=help_text))
+    if faults:
+        raise Errors(faults)
+
+
 def unchecked_power(scenario: Scenario) -> tuple[Diagnostic, ...]:
     """A warning if states have a power limit, and apps without periods: their load is unknown."""
     limited = [state for state in scenario.states if state.power_w is not None]
@@ -149,14 +170,12 @@ def _clocked(
     state: State,
     joint: Joint,
     mapping: BoundedMapping,
-    times: Times,
     infeasible_levels: tuple[Levels, ...],
     retest_budget: Budget,
 ) -> tuple[Clocked, tuple[Levels, ...]]:
     """The state at its rates, and its faults."""
     platform = valid.platform
-    busy = _busy(joint, mapping.system, platform, times)
-    domains = _domains(valid, state, busy)
+    domains = _domains(joint, mapping.system, platform)
     program = _ProgramAtRates(joint.problem, mapping, platform, domains)
     problem = ClockProblem(domains, platform.power_w, cache(program.holds), program.surely_late)
     best = optimal(problem, infeasible_levels=infeasible_levels, retest_budget=retest_budget)
@@ -310,10 +329,8 @@ def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -
 
 
 # -- power -----------------------------------------------------------------------------------------
-def _domains(
-    valid: ValidScenario, state: State, busy: Mapping[str, list[_Busy]]
-) -> tuple[Domain, ...]:
-    """The clock of each pool, with the rates that a state may have, and its `busy` tasks."""
+def power_of(valid: ValidScenario, state: State, times: Times) -> PowerModel:
+    """The power model of a state, with the rates that it may have: all if energy counts."""
     platform = valid.platform
     free = not platform.without_power_model and (
         valid.scenario.least_energy or state.power_w is not None
@@ -322,87 +339,33 @@ def _domains(
     for clock in valid.system.clocks:
         if clock.platform == platform.name and clock.state == state.of:
             wanted[clock.pool] = clock.hz
-    return tuple(
-        _domain(pool, busy[pool.name], wanted.get(pool.name), free) for pool in platform.pools
-    )
+    return power_model(platform, times, wanted, free)
 
 
-def _domain(pool: Pool, busy: list[_Busy], wanted: Fraction | None, free: bool) -> Domain:
-    """The rates that may be chosen: the one that the text asks for, all if energy counts, else the
-    highest."""
-    rates = pool.frequencies_hz or (Fraction(0),)  # unknown rates
-    if wanted is not None:
-        allowed = {wanted}
-    elif free:
-        allowed = set(rates)
-    else:
-        allowed = {max(rates)}
-    kept = [k for k, hz in enumerate(rates) if hz in allowed]
-    watts = [_watts_at(pool, busy, k) for k in kept]
-    return Domain(pool.name, pool.kind, tuple(rates[k] for k in kept), tuple(watts))
-
-
-def _watts_at(pool: Pool, busy: list[_Busy], k: int) -> Fraction:
-    """The mean power of a pool at its rate number `k`; 0 if it does not declare its power."""
-    if not pool.busy_w:
-        return Fraction(0)
-    longer = Fraction(1)
-    if pool.frequencies_hz and pool.frequencies_hz[k]:
-        longer = max(pool.frequencies_hz) / pool.frequencies_hz[k]
-    working = sum((task.watts(pool.busy_w[k], pool.busy_w[-1]) for task in busy), Fraction(0))
-    return pool.idle_w[k] * pool.count + working * longer
-
-
-@dataclass(frozen=True, slots=True)
-class _Busy:
-    """A task on a pool at the highest rate: the share of its time in which it keeps a processor
-    busy, or the watts."""
-
-    share: Fraction
-    known_w: Fraction | None
-
-    def watts(self, busy_w: Fraction, highest_w: Fraction) -> Fraction:
-        """The power beside `idle`, if a busy processor takes `busy_w` and the time is that at the
-        highest rate."""
-        if self.known_w is None or not highest_w:
-            return busy_w * self.share
-        return self.known_w * busy_w / highest_w
-
-
-def _busy(
-    joint: Joint, system: TimedSystem, platform: Platform, times: Times
-) -> dict[str, list[_Busy]]:
-    """The tasks of each pool. Stages of a network take shares of the time of the whole."""
-    tasks: dict[str, list[_Busy]] = {pool.name: [] for pool in platform.pools}
+def _domains(joint: Joint, system: TimedSystem, platform: Platform) -> tuple[Domain, ...]:
+    """The power of each pool at its rates, with the tasks of a program."""
+    model, parts = model_of(joint.problem), _stages(joint)
+    work = {pool.name: Fraction(0) for pool in platform.pools}
     for group in system.groups:
         for task in group.tasks:
             pool = platform.pool_of(task.processor)
-            mean, energy = _mean(joint, task.name, pool.type, times)
-            rate = Fraction(task.firings) / Fraction(group.period)
-            tasks[pool.name].append(_Busy(mean * rate, None if energy is None else energy * rate))
-    return tasks
+            name, part = parts.get(task.name, (task.name, None))
+            mean = model.work(name, pool.type)
+            mean = mean if part is None else mean.part(part)
+            work[pool.name] += mean.share(pool, Fraction(task.firings) / Fraction(group.period))
+    return model.domains(work)
 
 
-def _mean(joint: Joint, name: str, type_: str, times: Times) -> tuple[Fraction, Fraction | None]:
-    """Mean time of a firing in ns, and its energy in nJ if the profile has it."""
-    known = times.of.get(name, {}).get(type_)
-    if known is not None:
-        return known.mean_ns, _energy(known)
-    assignment = joint.outcome.assignment
+def _stages(joint: Joint) -> dict[str, tuple[str, Fraction]]:
+    """The network of each stage, and the worst case of a firing of the stage."""
+    assignment, found = joint.outcome.assignment, {}
     choices = () if assignment is None else assignment.choice
     for network, choice in zip(joint.problem.networks, choices, strict=True):
-        for k, stage in enumerate(network.candidates[choice].stages, 1):
-            whole = times.of[network.name].get(stage.type)
-            if whole is not None and name == f"{network.name}.stage{k}":
-                share = Fraction(stage.firing) / whole.longest_ns
-                energy = _energy(whole)
-                return whole.mean_ns * share, None if energy is None else energy * share
-    return Fraction(0), None  # code on arrows takes no time
-
-
-def _energy(time: FiringTime) -> Fraction | None:
-    known = None if time.entry is None or time.source == "pin" else time.entry.energy_nj
-    return None if known is None else Fraction(known)
+        stages = network.candidates[choice].stages
+        for name, stage in zip(stage_names(network, stages), stages, strict=True):
+            if name != network.name:
+                found[name] = network.name, Fraction(stage.firing)
+    return found
 
 
 # -- limits ----------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from ...networks.onnx.cuts import LayerChain, read_chain, size
 from ...networks.onnx.interface import NetworkError
 from ...passes import with_transfers
 from ...search.deadline.candidates import CandidateFront, KernelRow, front
+from ...search.deadline.power import power_model
 from ...search.deadline.problem import (
     DeadlineNetwork,
     DeadlineTask,
@@ -110,6 +111,7 @@ def joint_problem(
         engines=chosen_engines(valid.system),
         linked=linked(valid.system.apps),
         partly={name: found for name, found in partly.items() if found},
+        power=power_model(platform, times, {}, False),
     )
 
 

@@ -43,7 +43,7 @@ from ..text.asked import asked_of
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .best import map_states_jointly
-from .clocks import unchecked_power, unknown_power
+from .clocks import require_power, unchecked_power, unknown_power
 from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
@@ -232,7 +232,8 @@ def _posed(whole: Valid, request: MapRequest) -> _Posed:
             kind = "deadlines"
         elif why:
             warnings = (*warnings, _without_deadlines(valid, why))
-    request.objectives(kind)
+    if request.objectives(kind) == ("energy",) and kind == "deadlines":
+        require_power(valid)
     if kind == "deadlines" and valid.platform.machines:
         valid = settled(valid)
     if limit is not None:

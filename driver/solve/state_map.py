@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import chain
 from math import ceil
 
@@ -23,12 +24,15 @@ from ...model.times import times_of
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of
 from ...search.deadline.cores import by_objectives
+from ...search.deadline.energy import with_least_power
+from ...search.deadline.energy_model import StateProblem
 from ...search.deadline.memory import banded
-from ...search.deadline.outcome import Outcome
+from ...search.deadline.outcome import LeastPower, Outcome
 from ...search.deadline.per_state_placement import own_places, with_own
 from ...search.deadline.problem import JointProblem
 from ...search.deadline.scope import scope_of
 from ...search.deadline.states import StatesOutcome, search_states
+from ...search.events import Teller
 from ...search.memory import Chosen
 from ...search.variants import RefusedOption
 from ..plan.per_state_placement import PerStatePlacement, bound_together, different
@@ -36,12 +40,15 @@ from ..plan.program import place, plan, union
 from ..plan.protocols import StateTiming, with_protocols
 from ..plan.states import places_of_variants
 from ..text.check import Valid, ValidScenario
-from .clocks import Clocked, at_best_clocks, beyond_limits
+from .clocks import Clocked, at_best_clocks, beyond_limits, power_of
 from .deadline_problem import joint_problem, require_possible
 from .deadlines import Joint, judged, missed, searched
 from .known_times import KnownTimes
 from .request import MapRequest
 
+#: The share of the budget for places of the least utilization, with which the search for those of
+#: the least power begins.
+PLACES = 0.4
 #: The share of the budget for the search for places of its own, for each state that is late with
 #: the common ones.
 OWN = 0.25
@@ -74,6 +81,17 @@ class States:
             return True
         groups = chain.from_iterable(joint.mapping.groups for joint in self.joints.values())
         return not all(group.schedulable for group in groups)
+
+    @property
+    def least_power(self) -> LeastPower | None:
+        """The power of the answer: that of its program, where its rates are known."""
+        power = self.outcome.power
+        if power is None or not self.clocked:
+            return power
+        mean = Fraction(0)
+        for clocked in self.clocked.values():
+            mean += clocked.weight * sum(watts for _, watts in clocked.parts)
+        return replace(power, watts=mean)
 
     def finished(self, profile: Profile | None, seed: int) -> States:
         """The same with one mapping, and bounds on changes. Raises Errors for changes at once that
@@ -110,11 +128,13 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class StateSearch:
-    """A search for states, independent of their variants; `chosen` are bands of networks."""
+    """A search for states, independent of their variants; `chosen` are bands of networks.
+    `saves`: power counts, whatever the text minimizes."""
 
     known: KnownTimes
     request: MapRequest
     chosen: Chosen = field(default_factory=dict)
+    saves: bool = False
 
     def problem(self, state: Valid) -> JointProblem:
         """The problem of a state. Raises Errors."""
@@ -123,13 +143,13 @@ class StateSearch:
 
     def searched(self, valid: ValidScenario, budget: Budget) -> Searched:
         """One placement for all states. Raises Errors."""
-        problems = {name: self.problem(state) for name, state in valid.states.items()}
+        problems = {name: self._state_problem(valid, name) for name in valid.states}
         at_once = {name for names in _changed_at_once(valid) for name in names}
         problems = {name: _uncut(problem, at_once) for name, problem in problems.items()}
         for problem in problems.values():
             require_possible(problem)
         try:
-            outcome = self._common(valid, problems, budget)
+            outcome = self._best_places(valid, problems, budget)
         except Refused as refused:
             raise Errors(
                 [Diagnostic("F509", f"no bound is known: {why}", None) for why in refused.faults]
@@ -140,6 +160,38 @@ class StateSearch:
         found = Searched(valid, budget, times, problems, outcome, {})
         own = {name: self._with_own_places(found, name) for name in _late_in_search(found)}
         return replace(found, own={name: o for name, o in own.items() if o is not None})
+
+    def _state_problem(self, valid: ValidScenario, name: str) -> JointProblem:
+        """The problem of a state, with the power model that it has. Raises Errors."""
+        state = valid.states[name]
+        power = power_of(valid, valid.scenario.state(name), self.known.of(state).times)
+        return replace(self.problem(state), power=power)
+
+    def _best_places(
+        self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
+    ) -> StatesOutcome:
+        """One placement for all problems, of the least power if energy counts. Raises Refused."""
+        if not self._counts_energy(valid):
+            return self._common(valid, problems, budget)
+        found = self._common(valid, problems, budget.part(PLACES))
+        states = {}
+        for name, problem in problems.items():
+            state = valid.scenario.state(name)
+            states[name] = StateProblem(problem, state.weight, state.power_w)
+        return with_least_power(
+            found,
+            states,
+            self._run,
+            seed=self.request.seed,
+            budget=budget.part(1 - PLACES),
+            together=_changed_at_once(valid),
+            progress=Teller(self.request.progress),
+        )
+
+    def _counts_energy(self, valid: ValidScenario) -> bool:
+        """Is the least power asked for, and known?"""
+        asked = valid.scenario.least_energy or self.request.objective == "energy" or self.saves
+        return asked and not valid.platform.without_power_model
 
     def _common(
         self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
@@ -182,7 +234,18 @@ class StateSearch:
             return None
 
     def mapped(self, searched: Searched) -> States:
-        """The results of the program of each state, at its clock rates. Raises Errors."""
+        """The results of the program of each state, at its clock rates; with other places, if these
+        take more power than a state may. Raises Errors."""
+        found = self._at_its_rates(searched)
+        if not found.excessive or self._counts_energy(searched.valid):
+            return found
+        self.request.say("beyond a limit on power: looking for places that take less")
+        saving = replace(self, saves=True)
+        other = saving._at_its_rates(saving.searched(searched.valid, searched.budget))
+        late = any(joint.verdict is None or joint.verdict.late for joint in other.joints.values())
+        return found if other.excessive or late else other
+
+    def _at_its_rates(self, searched: Searched) -> States:
         valid, joints, own = searched.valid, dict[str, Joint](), dict[str, PerStatePlacement]()
         for name in valid.states:
             if name not in searched.outcome.states:
@@ -196,8 +259,7 @@ class StateSearch:
                 )
                 joints[name] = other
         outcome = with_own(searched.outcome, {name: joints[name].outcome for name in own})
-        times = {name: known.times for name, known in searched.times.items()}
-        clocked = at_best_clocks(valid, joints, times, searched.budget)
+        clocked = at_best_clocks(valid, joints, searched.budget)
         joints |= {name: c.joint for name, c in clocked.items()}
         empty = Mapping(valid.platform.name, (), (), self.request.search)
         return States(

@@ -17,6 +17,7 @@ from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
 from .cores import by_objectives
+from .energy import of_least_power
 from .exact import Optimum, solve
 from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .least_late import least_late
@@ -30,6 +31,9 @@ from .verdict import verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
 SLACK = Fraction(3, 10)
+#: Of the budget, what places of the least utilization get where those of the least power are
+#: looked for.
+PLACES = 0.4
 #: Of the budget, what the heuristic gets; it usually stops by itself long before.
 HEURISTIC = 0.2
 #: Of what is left then, what annealing gets where that met no deadlines.
@@ -53,14 +57,28 @@ def search(
 ) -> Outcome:
     """Run a search for `objectives`, the most important one first.
 
-    Without any, the least maximum utilization is looked for, and `auto` takes fewer CPUs where that
-    leaves slack. Raises KeyError for a name that is none.
+    With `energy`, the least mean power is looked for by the problem's model. Without any, the
+    least maximum utilization is looked for, and `auto` takes fewer CPUs where that leaves slack.
+    Raises KeyError for a name that is none.
     """
 
     def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
         within = replace(problem, left_out=problem.left_out | left_out)
         return SEARCHES[name](within, seed, part, progress, search_workers)
 
+    def run(other: JointProblem, part: Budget) -> Outcome:
+        return SEARCHES[name](other, seed, part, None, search_workers)
+
+    if "energy" in objectives:
+        found = of_least_power(
+            run(problem, budget.part(PLACES)),
+            problem,
+            run,
+            seed=seed,
+            budget=budget.part(1 - PLACES),
+            progress=progress,
+        )
+        return replace(found, limit=budget.evaluations, scope=scope_of([problem]))
     outcome = by_objectives([problem], attempt, budget, objectives)
     scope = scope_of([problem], outcome.cores)
     outcome = replace(outcome, limit=budget.evaluations, scope=scope)

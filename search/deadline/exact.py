@@ -32,6 +32,7 @@ from .least_late import violation
 from .lengths import longest_path
 from .loads import RESOLUTION, LoadModel, alike, told_apart
 from .orders import MANY_ORDERS
+from .otherwise import all_groups, otherwise, reaching
 from .problem import Assignment, JointProblem
 from .relaxed import Relaxed, as_fraction, relax
 from .verdict import MappingVerdict, verdict
@@ -328,114 +329,53 @@ class _Model(LoadModel):
 
     def _keep_at_home(self) -> None:
         """One CPU for each group's tasks that are not pinned."""
-        cores = self._problem.cpus
+        cores = self.problem.cpus
         homes = {
-            t.name: {p: self._model.new_bool_var("") for p in cores} for t in self._problem.groups
+            t.name: {p: self.model.new_bool_var("") for p in cores} for t in self.problem.groups
         }
         for own in homes.values():
-            self._model.add_at_most_one(own.values())
-        for t, task in enumerate(self._problem.tasks):
-            for p in self._places[t] if task.group in homes else ():
-                if p in homes[task.group] and task.name not in self._problem.pins:
-                    self._model.add_implication(self._item[t, p], homes[task.group][p])
+            self.model.add_at_most_one(own.values())
+        for t, task in enumerate(self.problem.tasks):
+            for p in self.places[t] if task.group in homes else ():
+                if p in homes[task.group] and task.name not in self.problem.pins:
+                    self.model.add_implication(self.item[t, p], homes[task.group][p])
 
     # -- what is ruled out -------------------------------------------------------------------------
     def rule_out(self, assignment: Assignment, late: set[str]) -> None:
         """Rule out what is proved to be late, or to have no proof: nothing that could be
         accepted."""
-        groups = set(sorted(late)[:1]) or self._all_groups()
-        self._forbid(assignment, self._reaching(assignment, groups), exactly=True)
+        groups = set(sorted(late)[:1]) or all_groups(self.problem)
+        groups = reaching(self.problem, assignment, groups)
+        self.model.add_bool_or(otherwise(self, assignment, groups, exactly=True))
 
     def avoid(self, assignment: Assignment, late: set[str]) -> None:
         """Rule out what is most likely late as well: a late group as it is, whatever else shares
         its processors."""
-        groups = set(sorted(late)[:1]) or self._all_groups()
-        self._forbid(assignment, groups, exactly=False)
+        groups = set(sorted(late)[:1]) or all_groups(self.problem)
+        self.model.add_bool_or(otherwise(self, assignment, groups, exactly=False))
 
     def too_long(self, assignment: Assignment, late: set[str]) -> bool:
         """Rule out that all tasks of a path take as long as now, if that alone is too long for the
         deadline."""
-        for group in self._problem.groups:
+        for group in self.problem.groups:
             if group.name in late and group.due_ns is not None:
-                path, length = longest_path(self._problem, group, assignment)
+                path, length = longest_path(self.problem, group, assignment)
                 if length > group.due_ns:
-                    self._model.add_bool_or([*self._quicker(path, assignment)])
+                    self.model.add_bool_or([*self._quicker(path, assignment)])
                     return True
         return False
 
     def _quicker(self, path: Sequence[str], assignment: Assignment) -> Iterator[Any]:
         """That a task or a network of a path takes less time than now."""
-        for t, task in enumerate(self._problem.tasks):
+        for t, task in enumerate(self.problem.tasks):
             if task.name in path:
-                now = task.last_ns(self._problem.type[assignment.tasks[t]])
-                for p in self._places[t]:
-                    if task.last_ns(self._problem.type[p]) < now:
-                        yield self._item[t, p]
-        for n, network in enumerate(self._problem.networks):
+                now = task.last_ns(self.problem.type[assignment.tasks[t]])
+                for p in self.places[t]:
+                    if task.last_ns(self.problem.type[p]) < now:
+                        yield self.item[t, p]
+        for n, network in enumerate(self.problem.networks):
             if network.name in path:
                 latency = network.candidates[assignment.choice[n]].latency
-                for c, var in self._choose[n].items():
+                for c, var in self.choose[n].items():
                     if network.candidates[c].latency < latency:
                         yield var
-
-    def _all_groups(self) -> set[str]:
-        """All groups, and servers that are tasks, each of them for itself."""
-        return set(self._problem.period)
-
-    def _reaching(self, assignment: Assignment, groups: set[str]) -> set[str]:
-        """The groups that the bounds of these depend on: they share a processor, or their tokens
-        come from one to the other, directly or through others."""
-        if self._problem.platform.contention:
-            return self._all_groups()
-        used = self._used(assignment)
-        tied = [{group.name, *group.tied} for group in self._problem.groups]
-        while True:
-            places = {p for g in groups for p in used[g]}
-            reached = {g for g, own in used.items() if own & places}
-            reached = reached.union(*(own for own in tied if own & groups)) - groups
-            if not reached:
-                return groups
-            groups = groups | reached
-
-    def _used(self, assignment: Assignment) -> dict[str, set[str]]:
-        """The processors of each group."""
-        used: dict[str, set[str]] = {name: set() for name in self._all_groups()}
-        for t, p in enumerate(assignment.tasks):
-            used[self._problem.tasks[t].group].add(p)
-        for n, places in enumerate(assignment.stages):
-            used[self._problem.networks[n].group].update(places)
-        for follower in self._problem.roaming:  # which may be fired there
-            used[follower.group] |= {cpus[0] for cpus in self._problem.cpus_of_machine.values()}
-        return used
-
-    def _forbid(self, assignment: Assignment, groups: set[str], exactly: bool) -> None:
-        """One of these groups has to change, or, if `exactly` this is ruled out, another group
-        comes to them."""
-        literals = []
-        for t, p in enumerate(assignment.tasks):
-            if self._problem.tasks[t].group in groups:
-                literals.append(self._item[t, p])
-        for n, places in enumerate(assignment.stages):
-            if self._problem.networks[n].group in groups:
-                literals.append(self._choose[n][assignment.choice[n]])
-                literals += self._steps_at(n, assignment.choice[n], places)
-        others = [literal.negated() for literal in literals]
-        if exactly:
-            used = self._used(assignment)
-            others += self._coming(groups, {p for g in groups for p in used[g]})
-        self._model.add_bool_or(others)
-
-    def _steps_at(self, n: int, c: int, places: tuple[str, ...]) -> Iterator[Any]:
-        """That the stages of a candidate are where they are, as far as they could be elsewhere."""
-        for s, p in enumerate(places):
-            if len(self._problem.of_type[self._problem.type[p]]) > 1:
-                yield self._step[n, c, s, p]
-
-    def _coming(self, groups: set[str], places: set[str]) -> Iterator[Any]:
-        """That something of another group is on one of these processors."""
-        for (t, p), var in self._item.items():
-            if p in places and self._problem.tasks[t].group not in groups:
-                yield var
-        for (n, _, _, p), var in self._step.items():
-            if p in places and self._problem.networks[n].group not in groups:
-                yield var

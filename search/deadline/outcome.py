@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 
 from ...model.mapping import Point
 from ...model.scope import NOTHING_MOVED, Scope
@@ -11,6 +12,8 @@ from .exact import Impossible
 from .problem import Assignment
 from .verdict import MappingVerdict
 
+#: Power that is no farther than this part of it above the bound is the least.
+NEAR = Fraction(1, 10**5)
 #: A utilization above all possible ones.
 NOTHING = Fraction(10**6)
 
@@ -36,6 +39,34 @@ class FewestCores:
 
 
 @dataclass(frozen=True, slots=True)
+class LeastPower:
+    """The mean power of an answer by the model of the platform, at its best clock rates; over all
+    states by their weights. No other answer takes less than `bound`.
+
+    `first_w` is that of the places with the least utilization, at their best rates; None if they
+    are late. `tests` of deadlines were made. The bound holds over its `scope`; with several `rates`
+    of some clock under the supposition that a slower one never makes a deadline easier to keep.
+    """
+
+    watts: Fraction
+    bound: Fraction
+    first_w: Fraction | None
+    tests: int
+    scope: Scope
+    rates: bool
+
+    @property
+    def gap(self) -> float:
+        """The maximum relative distance from the bound."""
+        return float(self.watts / self.bound - 1) if self.bound else inf
+
+    @property
+    def proved(self) -> bool:
+        """True if no answer takes clearly less."""
+        return self.gap <= NEAR
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """`evaluations` are the assignments that were evaluated, `counted` those that a budget of
     evaluations counts: with bounded response times, and the steps of the integer program; `limit`
@@ -49,7 +80,8 @@ class Outcome:
     processors was preferred, and `balanced` that assignment; `apart`: fewer groups that arrows join
     share a CPU in the answer. `history` is the progress of the search, `front` the Pareto front
     (`genetic.Best.front`). `cores`: the number of CPUs, if it was an objective; if it was the first
-    one, `bound` and `proved` hold for that number.
+    one, `bound` and `proved` hold for that number. `power`: that of the answer, if energy was the
+    objective; then nothing is proved of its utilization.
     """
 
     search: str
@@ -69,10 +101,13 @@ class Outcome:
     counted: int = 0
     limit: int | None = None
     scope: Scope = NOTHING_MOVED
+    power: LeastPower | None = None
 
     @property
     def objective(self) -> str:
         """The objectives of the search, as in `--objective`."""
+        if self.power is not None:
+            return "energy"
         return "utilization" if self.cores is None else self.cores.objective
 
     @property

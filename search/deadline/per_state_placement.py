@@ -15,7 +15,7 @@ from fractions import Fraction
 from ...analysis.timing.system import Refused
 from ..budget import Budget
 from .outcome import Outcome
-from .problem import DeadlineTask, JointProblem
+from .problem import JointProblem
 from .states import CommonPlaces, Run, StatesOutcome, is_least, outcome_of, pinned_in
 from .verdict import MappingVerdict, verdict
 
@@ -123,7 +123,7 @@ def _searched(
     """What a search finds for all that may move, the rest pinned where it is."""
     fixed = pinned_in(problem, placed)
     cpus = problem.cpu_types
-    tasks = tuple(_only_on(i, cpus) if i.name in free else i for i in fixed.tasks)
+    tasks = tuple(i.only_on(cpus) if i.name in free else i for i in fixed.tasks)
     pins = {name: p for name, p in fixed.pins.items() if name not in free}
     found = run(replace(fixed, tasks=tasks, pins=pins), budget).assignment
     if found is None:
@@ -149,13 +149,3 @@ def _with_few_moved(
         ):
             places = fewer
     return _moved(placed, places)
-
-
-def _only_on(task: DeadlineTask, types: frozenset[str]) -> DeadlineTask:
-    """The task with its times on these types alone."""
-    return replace(
-        task,
-        wcet_ns={type_: ns for type_, ns in task.wcet_ns.items() if type_ in types},
-        curves={type_: curve for type_, curve in task.curves.items() if type_ in types},
-        phases={type_: own for type_, own in task.phases.items() if type_ in types},
-    )

@@ -22,6 +22,7 @@ from ...model.priorities import OrderedBy, PriorityOrder, Urgency, by_urgency
 from ...model.release import Release
 from ...model.server import Server
 from ...model.workload import WorkloadCurve
+from .power import PowerModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,15 @@ class DeadlineTask:
         """The CPUs where an app with a share has a server wherever its `homes` are: pins say so."""
         served = (set(app.served) for app in self.homes.values())
         return frozenset(set.intersection(*served)) if self.homes else frozenset()
+
+    def only_on(self, types: Collection[str]) -> DeadlineTask:
+        """The task with its times on these types alone."""
+        return replace(
+            self,
+            wcet_ns={type_: ns for type_, ns in self.wcet_ns.items() if type_ in types},
+            curves={type_: curve for type_, curve in self.curves.items() if type_ in types},
+            phases={type_: own for type_, own in self.phases.items() if type_ in types},
+        )
 
     def last_ns(self, type_: str) -> int:
         """Worst-case time of the last firing of an iteration."""
@@ -292,7 +302,8 @@ class JointProblem:
     it is not ONNX Runtime; times are theirs. `linked` are the pairs of groups that arrows join, of
     which one shall go on where the other hangs. `partly` has tasks whose times were measured with
     less than bounds count: by type of processors, with what. `chosen` is the order of priorities of
-    an answer.
+    an answer. `slowness` says of processors how many times as long work takes there, at clock rates
+    below the highest. `power` is what placements are compared by if energy counts.
     """
 
     platform: Platform
@@ -310,6 +321,8 @@ class JointProblem:
     linked: frozenset[frozenset[str]] = frozenset()
     partly: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     chosen: PriorityOrder | None = None
+    slowness: Mapping[str, Fraction] = field(default_factory=dict)
+    power: PowerModel | None = None
 
     @cached_property
     def order(self) -> PriorityOrder:
@@ -390,7 +403,15 @@ class JointProblem:
         """The share of a processor's time that a task takes there, in addition to `served`."""
         if task.homes and (place in task.everywhere or place not in task.homes[place].served):
             return Fraction(0)
-        return task.work(self.type[place]) / self.period[task.group]
+        return task.work(self.type[place]) / self.period[task.group] * self.slow(place)
+
+    def stage_load(self, network: DeadlineNetwork, stage: CandidateStage, place: str) -> Fraction:
+        """The share of a processor's time that a stage takes there."""
+        return stage.work / self.period[network.group] * self.slow(place)
+
+    def slow(self, place: str) -> Fraction:
+        """How many times as long work takes on a processor."""
+        return self.slowness.get(place, Fraction(1))
 
     @cached_property
     def settled(self) -> dict[str, Fraction]:

@@ -17,6 +17,7 @@ from ...analysis.dataflow.static_order import batches
 from ...analysis.dataflow.workers import Workers, capacity, workers_of
 from ...analysis.timing.program import released, timed_processor, timed_workers
 from ...analysis.timing.runs import in_runs, runs_of
+from ...analysis.timing.slower import slower
 from ...analysis.timing.system import (
     Slowdown,
     TimedChannel,
@@ -92,7 +93,7 @@ def timed(problem: JointProblem, assignment: Assignment) -> TimedSystem:
     workers = timed_workers(threads.workers, app_of)
     system = TimedSystem(groups, processors, slowdowns, workers, background)
     sizes = {name: size for app in apps for name, size in batches(app).items()}
-    return in_runs(system, runs_of(threads.workers, sizes))
+    return slower(in_runs(system, runs_of(threads.workers, sizes)), problem.slowness)
 
 
 def firing_times(

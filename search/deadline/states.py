@@ -18,7 +18,7 @@ from ...model.scope import NOTHING_MOVED, Scope
 from ..budget import Budget
 from .exact import Impossible
 from .orders import MANY_ORDERS
-from .outcome import NOTHING, FewestCores, Outcome
+from .outcome import NOTHING, FewestCores, LeastPower, Outcome
 from .problem import (
     Assignment,
     CandidateStage,
@@ -78,7 +78,7 @@ class StatesOutcome:
     is for the whole.
 
     `impossible`: why some state has no mapping that keeps all deadlines and limits, if that is
-    proved. `evaluations`, `counted` and `cores` as in `Outcome`.
+    proved. `evaluations`, `counted`, `cores` and `power` as in `Outcome`.
     """
 
     states: Mapping[str, Outcome]
@@ -90,10 +90,24 @@ class StatesOutcome:
     evaluations: int = 0
     counted: int = 0
     scope: Scope = NOTHING_MOVED
+    power: LeastPower | None = None
+
+    def placed(self, problems: Mapping[str, JointProblem]) -> CommonPlaces | None:
+        """The common places of an answer to these that keeps all deadlines and limits; None without
+        one."""
+        if self.kept_maximum is None:
+            return None
+        placed = CommonPlaces()
+        for name, outcome in self.states.items():
+            assert outcome.assignment is not None
+            placed = placed.with_answer(problems[name], outcome.assignment)
+        return placed
 
     @property
     def objective(self) -> str:
         """The objectives of the search, as in `--objective`."""
+        if self.power is not None:
+            return "energy"
         return "utilization" if self.cores is None else self.cores.objective
 
     @property

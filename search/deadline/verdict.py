@@ -69,7 +69,7 @@ def utilizations(problem: JointProblem, assignment: Assignment) -> dict[str, Fra
         problem.networks, assignment.choice, assignment.stages, strict=True
     ):
         for stage, place in zip(network.candidates[choice].stages, places, strict=True):
-            used[place] += stage.work / problem.period[network.group]
+            used[place] += problem.stage_load(network, stage, place)
     for task, place in zip(problem.tasks, assignment.tasks, strict=True):
         used[place] += problem.load(task, place)
     return used

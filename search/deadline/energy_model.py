@@ -1,0 +1,436 @@
+"""The integer program of the least mean power: places, cuts and clock rates of all states together.
+
+In: the problem of each state with its power model and its weight, and the candidates that may be
+used. Out: one placement for all states and a rate of every clock in each, and a bound that no such
+answer goes below. OR-Tools' CP-SAT chooses.
+
+Power is the sum over clocks of `idle` and of mean work times `busy`, both by the rate. So work is
+split by rates: `_by_rate` has a variable for each, which is the work where the clock has that rate,
+else 0. Nothing is multiplied, and the program without integers is as tight as it can be for one
+clock. Deadlines are known as rows of tasks that take too long by themselves, and as processors that
+have more to do than they have time; what else is late is ruled out afterwards (`energy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, floor
+from typing import Any
+
+from ...model.platform import Pool
+from ..budget import Budget
+from ..frequency.problem import Levels
+from .lengths import precedence
+from .loads import Placing, Solver, Status, told_apart
+from .otherwise import all_groups, otherwise, reaching, used_by
+from .power import Clock, PowerModel
+from .problem import JointProblem, TaskGroup
+from .states import CommonPlaces
+from .work import stage_work, task_work
+
+#: Work and times are counted in this part of a period, rounded down: bounds stay bounds.
+UNIT = 10**8
+#: Times are counted in this part of a deadline, and how much slower a clock is in this part of 1.
+TIME, FINE = 10**6, 1000
+#: The sum of all powers in units of the program stays below this number.
+LARGEST = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class StateProblem:
+    """A state's problem, the share of time that the state has, and what it may take at most.
+
+    `standing_for` has processors that stand for all of their pool, which have the time of as many.
+    """
+
+    problem: JointProblem
+    weight: Fraction
+    most_w: Fraction | None = None
+    standing_for: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def power(self) -> PowerModel:
+        """Its power model. Raises AssertionError if there is none."""
+        assert self.problem.power is not None
+        return self.problem.power
+
+    @property
+    def by_pools(self) -> StateProblem:
+        """The state with one processor for each pool: no answer takes less power than the best one
+        to this, since power does not depend on which processor of a pool has what."""
+        problem, first = self.problem, dict[str, str]()
+        for pool in problem.platform.pools:
+            usable = [p for p in pool.processors if p not in problem.left_out]
+            first.update(dict.fromkeys(pool.processors, usable[0] if usable else ""))
+        counts = {p: list(first.values()).count(p) for p in first.values()}
+        pins = {name: first[place] for name, place in problem.pins.items()}
+        left_out = problem.left_out | (set(first) - set(first.values()))
+        merged = replace(problem, left_out=left_out, pins=pins)
+        return StateProblem(merged, self.weight, self.most_w, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyAnswer:
+    """Places and rates by state, if some were found; no answer that is left takes less than
+    `bound` watts."""
+
+    status: Status
+    placed: CommonPlaces | None
+    levels: Mapping[str, Levels]
+    bound: Fraction
+
+
+class EnergyModel:
+    """The integer program over `allowed` candidates of each network, by its name.
+
+    Things that are `together` have one place.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, StateProblem],
+        allowed: Mapping[str, tuple[int, ...]],
+        together: Sequence[Sequence[str]] = (),
+    ) -> None:
+        from ortools.sat.python import cp_model
+
+        self._states, self._model, self._solver = states, cp_model.CpModel(), Solver()
+        self._base = sum((s.weight * s.power.base_w for s in states.values()), Fraction(0))
+        self._scale = floor(Fraction(LARGEST, UNIT) / max(Fraction(1), _most_watts(states)))
+        self._placing: dict[str, Placing] = {}
+        self._levels: dict[str, list[list[Any]]] = {}
+        self._costs: list[Any] = []
+        for name, state in states.items():
+            self._add_state(name, state, allowed)
+        self._join_states()
+        self._join(together)
+        self._cost = sum(self._costs)
+        self._model.minimize(self._cost)
+
+    # -- a state -----------------------------------------------------------------------------------
+    def _add_state(
+        self,
+        name: str,
+        state: StateProblem,
+        allowed: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        problem = state.problem
+        own = tuple(allowed[network.name] for network in problem.networks)
+        placing = Placing(problem, own, told_apart(problem), self._model)
+        self._placing[name] = placing
+        self._levels[name] = [self._rates(clock) for clock in state.power.clocks]
+        clocks = list(zip(state.power.clocks, self._levels[name], strict=True))
+        costs: list[Any] = []
+        for clock, rates in clocks:
+            self._limit_loads(state, placing, clock, rates)
+            costs += self._cost_of(state, placing, clock, rates)
+        self._costs += costs
+        if state.most_w is not None and state.weight:
+            room = state.weight * (state.most_w - state.power.base_w)
+            self._model.add(sum(costs) <= ceil(room * self._scale * UNIT))
+        for group in problem.groups:
+            self._limit_length(placing, group, clocks)
+
+    def _rates(self, clock: Clock) -> list[Any]:
+        """A variable for each rate of a clock, of which one is true."""
+        chosen = [self._model.new_bool_var("") for _ in clock.levels]
+        self._model.add_exactly_one(chosen)
+        return chosen
+
+    def _cost_of(
+        self,
+        state: StateProblem,
+        placing: Placing,
+        clock: Clock,
+        rates: Sequence[Any],
+    ) -> Iterator[Any]:
+        """The power of a pool; less than the truth by what is rounded down."""
+        works = [*_work(state.problem, placing, clock.pool)]
+        most = sum((max(shares) for shares in _alternatives(works).values()), Fraction(0))
+        terms = [(var, floor(share * UNIT)) for _, _, var, share in works]
+        parts = self._by_rate(terms, rates, floor(most * UNIT))
+        for level, rate, part in zip(clock.levels, rates, parts, strict=True):
+            idle = floor(state.weight * clock.idle(level) * self._scale * UNIT)
+            busy = floor(state.weight * clock.busy(level) * self._scale)
+            yield idle * rate + busy * part
+
+    def _limit_loads(
+        self,
+        state: StateProblem,
+        placing: Placing,
+        clock: Clock,
+        rates: Sequence[Any],
+    ) -> None:
+        """No processor has more to do than it has time."""
+        for p in clock.pool.processors:
+            terms = [(v, floor(share * UNIT)) for v, share in placing.terms[p]]
+            served = floor(placing.problem.served[p] * UNIT)
+            room = state.standing_for.get(p, 1) * UNIT - (0 if state.standing_for else served)
+            parts = self._by_rate(terms, rates, room)
+            for level, rate, part in zip(clock.levels, rates, parts, strict=True):
+                self._model.add(part <= ceil(room / clock.slowness(level)) * rate)
+
+    def _limit_length(
+        self,
+        placing: Placing,
+        group: TaskGroup,
+        clocks: Sequence[tuple[Clock, list[Any]]],
+    ) -> None:
+        """No row of tasks of a group takes longer by itself than the group has time."""
+        if group.due_ns is None:
+            return
+        ready: dict[str, Any] = {}
+        for name, before in precedence(placing.problem, group).before.items():
+            latest = ready[name] = self._model.new_int_var(0, TIME * FINE, "")
+            length = sum(self._lengths(placing, name, clocks, group.due_ns / TIME))
+            self._model.add(latest >= length)
+            for other in before:
+                self._model.add(latest >= ready[other] + length)
+
+    def _lengths(
+        self,
+        placing: Placing,
+        name: str,
+        clocks: Sequence[tuple[Clock, list[Any]]],
+        unit: Fraction,
+    ) -> Iterator[Any]:
+        """What a task or network takes at least, at the rates of its clocks."""
+        for clock, rates in clocks:
+            times = [(v, floor(ns / unit)) for v, ns in _times(placing, name, clock)]
+            parts = self._by_rate(times, rates, TIME) if times else []
+            for level, part in zip(clock.levels, parts, strict=False):
+                yield floor(clock.slowness(level) * FINE) * part
+
+    def _by_rate(
+        self,
+        terms: Sequence[tuple[Any, int]],
+        rates: Sequence[Any],
+        most: int,
+    ) -> list[Any]:
+        """The sum of terms, at most so much, at the chosen rate, and 0 at the others."""
+        total = sum(v * w for v, w in terms)
+        if len(rates) == 1:
+            return [total]
+        parts = [self._model.new_int_var(0, most, "") for _ in rates]
+        for part, rate in zip(parts, rates, strict=True):
+            self._model.add(part <= most * rate)
+        self._model.add(sum(parts) == total)
+        return parts
+
+    # -- all states --------------------------------------------------------------------------------
+    def _join_states(self) -> None:
+        """What is in several states has one place. Processors of a pool are alike: their loads in
+        the first state are in descending order."""
+        first, *others = self._placing.values()
+        alike = {tuple(free) for free in first.alike()}
+        known: dict[object, Any] = {}
+        for placing in (first, *others):
+            alike &= {tuple(free) for free in placing.alike()}
+            for key, var in _named(placing):
+                if key in known:
+                    self._model.add(var == known[key])
+                known.setdefault(key, var)
+        for free in alike:
+            for a, b in pairwise(free):
+                self._model.add(_load(first, a) >= _load(first, b))
+
+    def _join(self, together: Sequence[Sequence[str]]) -> None:
+        """One place for tasks and whole networks that change at once, where they can have it."""
+        places: dict[str, dict[str, Any]] = {}
+        for placing in self._placing.values():
+            problem = placing.problem
+            for t, task in enumerate(problem.tasks):
+                places[task.name] = {p: placing.item[t, p] for p in placing.places[t]}
+            for n, network in enumerate(problem.networks):
+                here = {p: v for (m, _, _, p), v in placing.step.items() if m == n}
+                if len(placing.choose[n]) == 1 and all(
+                    len(network.candidates[c].stages) == 1 for c in placing.choose[n]
+                ):
+                    places[network.name] = here
+        for names in together:
+            first, *others = [places[name] for name in names if name in places]
+            for other in others:
+                for p in first.keys() & other.keys():
+                    self._model.add(first[p] == other[p])
+
+    def at_most(self, watts: Fraction) -> None:
+        """Only answers that take no more are of interest."""
+        self._model.add(self._cost <= ceil((watts - self._base) * self._scale * UNIT))
+
+    def rule_out(
+        self,
+        name: str,
+        placed: CommonPlaces,
+        late: set[str],
+        slowness: Mapping[str, Fraction],
+    ) -> None:
+        """Rule out what is late in a state, and all that is late for the same reason: `late` groups
+        and all that reach them are placed as now, no other group comes to their processors, and no
+        clock of these is faster."""
+        problem = self._states[name].problem
+        assignment = placed.of(problem)
+        groups = reaching(problem, assignment, late or all_groups(problem))
+        used = used_by(problem, assignment)
+        processors = {p for group in groups for p in used[group]}
+        for other, placing in self._placing.items():
+            if other == name or _part(problem, groups) == _part(placing.problem, groups):
+                clause = otherwise(placing, placed.of(placing.problem), groups, exactly=True)
+                self._model.add_bool_or([*clause, *self._faster(other, processors, slowness)])
+
+    def avoid(self, placed: CommonPlaces) -> None:
+        """Leave out all placements with these candidates and these pools of tasks: a guess."""
+        same = []
+        for name, placing in self._placing.items():
+            problem, assignment = placing.problem, placed.of(self._states[name].problem)
+            same += [placing.choose[n][c] for n, c in enumerate(assignment.choice)]
+            for t, place in enumerate(assignment.tasks):
+                pool = problem.platform.pool_of(place).processors
+                here = [placing.item[t, p] for p in placing.places[t] if p in pool]
+                there = self._model.new_bool_var("")
+                self._model.add(sum(here) == there)
+                same.append(there)
+        self._model.add_bool_or([var.negated() for var in same])
+
+    def _faster(
+        self,
+        name: str,
+        processors: set[str],
+        slowness: Mapping[str, Fraction],
+    ) -> Iterator[Any]:
+        """That the clock of some of these processors is faster than so."""
+        clocks = self._states[name].power.clocks
+        for clock, rates in zip(clocks, self._levels[name], strict=True):
+            own = [p for p in clock.pool.processors if p in processors]
+            for level, rate in zip(clock.levels, rates, strict=True) if own else ():
+                if clock.slowness(level) < slowness.get(own[0], Fraction(1)):
+                    yield rate
+
+    # -- what the program in fractions needs -------------------------------------------------------
+    @property
+    def proto(self) -> Any:
+        """The variables, rows and objective of the program."""
+        return self._model.proto
+
+    @property
+    def base_w(self) -> Fraction:
+        """What boards take whatever they do, in the mean."""
+        return self._base
+
+    @property
+    def watts_of_unit(self) -> Fraction:
+        """The unit of the objective."""
+        return Fraction(1, self._scale * UNIT)
+
+    @property
+    def candidates(self) -> dict[str, dict[int, Any]]:
+        """The variables of the candidates of each network."""
+        found: dict[str, dict[int, Any]] = {}
+        for placing in self._placing.values():
+            for network, chosen in zip(placing.problem.networks, placing.choose, strict=True):
+                found.setdefault(network.name, chosen)
+        return found
+
+    # -- answers -----------------------------------------------------------------------------------
+    @property
+    def solved(self) -> int:
+        """What the solver did so far, in looks that would have taken as long."""
+        return self._solver.solved
+
+    def solve(self, seed: int, left: Budget) -> EnergyAnswer:
+        """The least power that is not ruled out, as far as it is known."""
+        status, solver = self._solver.run(self._model, seed, left, self._scale * UNIT * 1e-6)
+        if status == "infeasible":
+            return EnergyAnswer(status, None, {}, Fraction(0))
+        units = Fraction(max(0, floor(solver.best_objective_bound)))
+        bound = self._base + units / (self._scale * UNIT)
+        if status == "unknown":
+            return EnergyAnswer(status, None, {}, bound)
+        placed, levels = CommonPlaces(), {}
+        for name, placing in self._placing.items():
+            placed = placed.with_answer(placing.problem, placing.read(solver))
+            chosen = (map(solver.boolean_value, rates) for rates in self._levels[name])
+            levels[name] = tuple([*own].index(True) for own in chosen)
+        return EnergyAnswer(status, placed, levels, bound)
+
+
+def _most_watts(states: Mapping[str, StateProblem]) -> Fraction:
+    """What all clocks of all states take together at most."""
+    most = Fraction(0)
+    for state in states.values():
+        for clock in state.power.clocks:
+            busy = max(map(clock.busy, clock.levels)) * clock.pool.count
+            most += max(map(clock.idle, clock.levels)) + busy
+    return most
+
+
+def _load(placing: Placing, processor: str) -> Any:
+    return sum(v * floor(share * UNIT) for v, share in placing.terms[processor])
+
+
+def _named(placing: Placing) -> Iterator[tuple[object, Any]]:
+    """The variables by what they say of what is in several states."""
+    problem = placing.problem
+    for (t, p), var in placing.item.items():
+        yield (problem.tasks[t].name, p), var
+    for n, network in enumerate(problem.networks):
+        for c, var in placing.choose[n].items():
+            yield (network.name, c), var
+    for (n, c, s, p), var in placing.step.items():
+        yield (problem.networks[n].name, c, s, p), var
+
+
+def _part(problem: JointProblem, groups: set[str]) -> object:
+    """All of a problem that the bounds of these groups depend on if they are alone on their
+    processors."""
+    return (
+        [group for group in problem.groups if group.name in groups],
+        [task for task in problem.tasks if task.group in groups],
+        [network for network in problem.networks if network.group in groups],
+        problem.background,
+        problem.servers,
+    )
+
+
+def _times(placing: Placing, name: str, clock: Clock) -> Iterator[tuple[Any, Fraction]]:
+    """What a task or network takes on the processors of a clock at its highest rate."""
+    problem = placing.problem
+    for t, task in enumerate(problem.tasks):
+        if task.name == name:
+            for p in placing.places[t]:
+                if p in clock.pool.processors:
+                    yield placing.item[t, p], Fraction(task.last_ns(problem.type[p]))
+    for n, network in enumerate(problem.networks):
+        if network.name == name:
+            for (m, c, s, p), var in placing.step.items():
+                if m == n and p in clock.pool.processors:
+                    yield var, Fraction(network.candidates[c].stages[s].firing)
+
+
+def _work(
+    problem: JointProblem,
+    placing: Placing,
+    pool: Pool,
+) -> Iterator[tuple[str, int, Any, Fraction]]:
+    """The mean work of tasks and stages on a pool, with the name of the task or network, and the
+    number of its candidate."""
+    for (t, p), var in placing.item.items():
+        if p in pool.processors:
+            task = problem.tasks[t]
+            yield task.name, 0, var, task_work(problem, task, pool)
+    for (n, c, s, p), var in placing.step.items():
+        if p in pool.processors:
+            network = problem.networks[n]
+            stage = network.candidates[c].stages[s]
+            yield network.name, c, var, stage_work(problem, network, stage, pool)
+
+
+def _alternatives(works: Sequence[tuple[str, int, Any, Fraction]]) -> dict[str, list[Fraction]]:
+    """What each task or network may have to do on a pool: by candidate."""
+    found: dict[str, dict[int, Fraction]] = {}
+    for name, candidate, _, share in works:
+        own = found.setdefault(name, {})
+        own[candidate] = own.get(candidate, Fraction(0)) + share
+    return {name: [*own.values()] for name, own in found.items()}

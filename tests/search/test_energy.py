@@ -1,0 +1,238 @@
+"""The least mean power: places, cuts and clock rates together, held against all of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import flowc
+import pytest
+from flowc.driver.solve.map import Answer
+from flowc.machines.search_workers import ALONE
+from flowc.model.diagnostic import Errors
+from flowc.model.platform import Platform, Pool
+from flowc.search.budget import Budget
+from flowc.search.deadline import energy
+from flowc.search.deadline.auto import SEARCHES
+from flowc.search.deadline.energy import of_least_power
+from flowc.search.deadline.energy_model import EnergyModel, StateProblem
+from flowc.search.deadline.energy_relaxed import relaxed_power
+from flowc.search.deadline.outcome import Outcome
+from flowc.search.deadline.power import MeanWork, PowerModel, clock_of
+from flowc.search.deadline.problem import (
+    Assignment,
+    Candidate,
+    CandidateStage,
+    DeadlineNetwork,
+    DeadlineTask,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
+from flowc.search.deadline.verdict import verdict
+from flowc.search.deadline.work import domains
+
+import least_power
+from builds import Write
+
+MS, NEAR = 10**6, Fraction(1, 10**5)
+TEXT = """
+platform b {
+    cpu big[1] scheduler fixed_priority frequencies [1000, 2000] MHz idle [0, 0] W busy [3, 9] W
+    cpu little[1] scheduler fixed_priority frequencies [1000, 2000] MHz idle [0, 0] W busy [0.3, 0.9] W
+    power 0.1 W
+}
+task S { out x: float32   python "t.py:s"  wcet 1 ms }
+task W { in x: float32   out y: float32   python "t.py:w"   wcet 20 ms }
+task K { in y: float32   python "t.py:k"  wcet 1 ms }
+app A { period 100 ms   s: S   w: W   k: K   s -> w -> k }
+"""
+CODE = "def s(): return 1.0\ndef w(x): return x\ndef k(y): pass\n"
+ONE = "scenario C { minimise energy   initial state on { run A } }\n"
+
+
+def mapped(write: Write, text: str, objective: str = "") -> Answer:
+    path = write(text, t_py=CODE)
+    return flowc.map(path, platform="b", budget=10, measure=False, objective=objective)
+
+
+def places(answer: Answer) -> set[str]:
+    return {processor for place in answer.mapping.placements for processor in place.processors}
+
+
+# -- by the verb -----------------------------------------------------------------------------------
+def test_tasks_go_where_they_take_less(write: Write) -> None:
+    """22 ms of 100, at half the rate 44: 0.1 + 0.44 x 0.3 W on `little`, 0.1 + 0.44 x 3 on `big`."""
+    states = mapped(write, TEXT + ONE).states
+    assert states is not None and states.least_power is not None
+    assert states.least_power.watts == Fraction(232, 1000) and states.least_power.proved
+    assert states.least_power.scope.moved == ("places of tasks", "clock rates")
+    assert places(mapped(write, TEXT + ONE)) == {"little[0]"}
+
+
+def test_without_states_clocks_stay_at_the_highest_rates(write: Write) -> None:
+    found = mapped(write, TEXT, "energy")
+    assert found.joint is not None and found.joint.outcome.power is not None
+    power = found.joint.outcome.power
+    assert power.watts == Fraction(1, 10) + Fraction(22, 100) * Fraction(9, 10) and power.proved
+    assert power.scope.held == ("clock rates",) and places(found) == {"little[0]"}
+
+
+def test_a_limit_on_power_moves_tasks(write: Write) -> None:
+    """With the least utilization, `big` takes too much at any rate."""
+    text = TEXT + "scenario C { initial state on { run A  power 0.25 W } }\n"
+    found = mapped(write, text)
+    assert found.states is not None and not found.late and places(found) == {"little[0]"}
+    with pytest.raises(Errors, match=r"its limit is 0\.2 W"):
+        mapped(write, text.replace("0.25", "0.2"))
+
+
+def test_clock_pins_are_kept(write: Write) -> None:
+    text = TEXT + ONE + "mapping on b { frequency little 2000 MHz for C.on }\n"
+    states = mapped(write, text).states
+    assert states is not None and states.least_power is not None
+    assert states.least_power.watts == Fraction(298, 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (TEXT.replace(" idle [0, 0] W busy [3, 9] W", ""), "`big` of `b` declares no power"),
+        (TEXT + "app B { s: S  w: W  k: K  s -> w -> k }\n", "`B` has no period"),
+    ],
+)
+def test_unknown_power_is_no_objective(write: Write, text: str, why: str) -> None:
+    with pytest.raises(Errors) as caught:
+        mapped(write, text, "energy")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F607" and why in fault.message and fault.help
+
+
+@pytest.mark.parametrize("seed", [101, 102, 103, 107])
+def test_no_places_at_no_rates_take_less(seed: int) -> None:
+    """The referee knows powers of its own; `python tests/referees/least_power.py` tries many."""
+    with tempfile.TemporaryDirectory() as folder:
+        tried = least_power.tried(seed, Path(folder))
+    assert not tried.faults and tried.proved and tried.complete
+
+
+# -- networks --------------------------------------------------------------------------------------
+def pool(name: str, kind: str, count: int, idle: Fraction, busy: Fraction) -> Pool:
+    mhz = (500, 1000)
+    return Pool(
+        name,
+        kind,  # type: ignore[arg-type]
+        count,
+        count > 1,
+        "fixed_priority" if kind == "cpu" else "fifo",
+        tuple(Fraction(rate * MS) for rate in mhz),
+        idle_w=(idle / 2, idle),
+        busy_w=(busy / 4, busy),
+    )
+
+
+def drawn(seed: int) -> JointProblem:
+    """Two apps on two CPUs, a GPU and a DLA, one of them with a network in one of six ways."""
+    rng = random.Random(seed)
+
+    def watts() -> Fraction:
+        return Fraction(rng.randint(1, 40), 10)
+
+    pools = (
+        pool("core", "cpu", 2, watts() / 10, watts()),
+        pool("g", "gpu", 1, watts() / 10, 3 * watts()),
+        pool("d", "dla", 1, watts() / 10, watts()),
+    )
+    candidates = []
+    for row in (["gpu"], ["dla", "gpu"], ["gpu", "dla"], ["cpu"], ["gpu", "dla", "gpu"], ["dla"]):
+        stages = [CandidateStage(k, (rng.randint(1, 9) * MS,), f"l{s}") for s, k in enumerate(row)]
+        candidates.append(Candidate("-".join(row), tuple(stages)))
+    network = DeadlineNetwork("A.net", "A", tuple(candidates))
+    tasks = [
+        DeadlineTask(name, name[0], {"cpu": rng.randint(1, 8) * MS}) for name in ("A.t", "B.t")
+    ]
+    tasks[1] = replace(tasks[1], wcet_ns={**tasks[1].wcet_ns, "gpu": rng.randint(1, 8) * MS})
+    period = rng.choice([30, 40, 60]) * MS
+    groups = (
+        TaskGroup("A", Fraction(period), None, 1, (JointChannel("A.t", "A.net"),)),
+        TaskGroup("B", Fraction(period // rng.choice([1, 2])), None, 2, ()),
+    )
+    works = {}
+    for task in tasks:
+        works[task.name] = {
+            k: MeanWork(Fraction(ns, 2), Fraction(ns)) for k, ns in task.wcet_ns.items()
+        }
+    works["A.net"] = {
+        k: MeanWork(Fraction(2 * MS), Fraction(3 * MS)) for k in ("cpu", "gpu", "dla")
+    }
+    platform = Platform("p", pools, (), "", None, power_w=watts())
+    power = PowerModel(tuple(clock_of(p, None, True) for p in pools), platform.power_w, works)
+    return JointProblem(platform, groups, tuple(tasks), (network,), {}, power=power)
+
+
+def every(problem: JointProblem) -> Iterator[tuple[Fraction, Assignment]]:
+    """All that keep all deadlines, with their power at the rates."""
+    assert problem.power is not None
+    network = problem.networks[0]
+    rates = [*itertools.product(*(clock.levels for clock in problem.power.clocks))]
+    at_rates = [replace(problem, slowness=problem.power.slowness(levels)) for levels in rates]
+    for c, candidate in enumerate(network.candidates):
+        stages = itertools.product(*(problem.of_type[s.type] for s in candidate.stages))
+        for stage, *tasks in itertools.product(stages, *(problem.places(t) for t in problem.tasks)):
+            assignment = Assignment((c,), (stage,), tuple(tasks))
+            own = domains(problem, assignment)
+            for levels, at_these in zip(rates, at_rates, strict=True):
+                watts = sum((d.watts[k] for d, k in zip(own, levels, strict=True)), Fraction(0))
+                if verdict(at_these, assignment).feasible:
+                    yield watts + problem.power.base_w, assignment
+
+
+def searched(problem: JointProblem) -> Outcome:
+    def run(other: JointProblem, part: Budget) -> Outcome:
+        return SEARCHES["heuristic-ga"](other, 0, part, None, ALONE)
+
+    first = run(problem, Budget(evaluations=50))
+    return of_least_power(first, problem, run, seed=0, budget=Budget(evaluations=2000))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cuts_and_rates_are_chosen_together(seed: int) -> None:
+    problem = drawn(seed)
+    least = min((watts for watts, _ in every(problem)), default=None)
+    found = searched(problem).power
+    if least is None:
+        assert found is None
+        return
+    assert found is not None and found.proved
+    assert found.watts == least and found.bound <= least
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_of_many_candidates_few_are_looked_at_and_the_bound_is_for_all(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(energy, "FEW", 2)
+    problem = drawn(seed)
+    least = min(watts for watts, _ in every(problem))
+    found = searched(problem).power
+    assert found is not None and found.bound <= least <= found.watts <= least * Fraction(11, 10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fractions_are_below_everything(seed: int) -> None:
+    problem = drawn(seed)
+    allowed = {"A.net": tuple(range(6))}
+    relaxed = relaxed_power(EnergyModel({"": StateProblem(problem, Fraction(1)).by_pools}, allowed))
+    assert relaxed is not None
+    least = dict[int, Fraction]()
+    for watts, assignment in every(problem):
+        c = assignment.choice[0]
+        least[c] = min(watts, least.get(c, watts))
+    for c, watts in least.items():
+        assert float(relaxed.bound) + relaxed.rises["A.net"][c] <= float(watts) * (1 + 1e-6)
+    assert relaxed.left_out(allowed) is None
