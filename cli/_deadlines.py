@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..driver.solve.deadlines import Joint
     from ..driver.solve.state_map import States
     from ..model.conditions import Condition
-    from ..model.mapping import GroupBound, Mapping, NetworkPlan, PathBound, TimeSlack
+    from ..model.mapping import FrontPoint, GroupBound, Mapping, NetworkPlan, PathBound, TimeSlack
     from ..model.priorities import PriorityOrder
     from ..model.scenario import State
     from ..search.deadline.outcome import FewestCores, LeastPower
@@ -357,8 +357,8 @@ def _watts(watts: Fraction) -> str:
     return f"{float(watts):.4f} W"
 
 
-def _power_as_data(power: LeastPower | None) -> dict[str, Any]:
-    """The least power; nothing if it was not looked for."""
+def _power_as_data(power: LeastPower | None, front: Sequence[FrontPoint]) -> dict[str, Any]:
+    """The least power, and the front of all that was compared; nothing if it was not looked for."""
     if power is None:
         return {}
     first = None if power.first_w is None else float(power.first_w)
@@ -369,6 +369,16 @@ def _power_as_data(power: LeastPower | None) -> dict[str, Any]:
         "optimal": power.proved,
         "optimal_over": asdict(power.scope),
         "supposed": [SLOWER] if power.rates else [],
+        "front": [
+            {
+                "watts": point.watts,
+                "max_utilization": point.utilization,
+                "tightest": point.tightest,
+                "cpus": point.cpus,
+                "pins": point.pins,
+            }
+            for point in front
+        ],
     }
     return {"power": found}
 
@@ -429,7 +439,7 @@ def document(joint: Joint, path: Path | None) -> dict[str, Any]:
             "optimal": outcome.proved and bool(joint.verdict and joint.verdict.feasible),
             "optimal_over": asdict(outcome.scope),
         },
-        **_power_as_data(outcome.power),
+        **_power_as_data(outcome.power, mapping.effort.front),
     }
 
 
@@ -708,8 +718,7 @@ def _clocks_as_data(states: States, name: str) -> dict[str, Any]:
 
 def states_document(states: States, path: Path | None) -> dict[str, Any]:
     """As in docs/json.md."""
-    most = _most(states)
-    outcome = states.outcome
+    most, outcome, least = _most(states), states.outcome, states.least_power
     return {
         "max_utilization": None if most is None else most[1],
         "states": {
@@ -724,8 +733,8 @@ def states_document(states: States, path: Path | None) -> dict[str, Any]:
         "search": {
             "seconds": round(outcome.seconds, 3),
             "lower_bound": None if outcome.bound is None else float(outcome.bound),
-            "optimal": outcome.proved,
+            "optimal": outcome.proved and (least is None or least.proved),
             "optimal_over": asdict(outcome.scope),
         },
-        **_power_as_data(states.least_power),
+        **_power_as_data(least, states.mapping.effort.front),
     }

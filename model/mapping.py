@@ -366,12 +366,17 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
     """A Pareto-optimal assignment: the maximum utilization, and the largest share of its deadline
-    that an app or path needs in the worst case. `pins` is the text that selects it.
+    that an app or path needs in the worst case.
+
+    `pins` is the text that selects it. If energy was the objective:
+    `watts` at its best clock rates, and the number of `cpus`.
     """
 
     utilization: float
     tightest: float
     pins: str
+    watts: _Real | None = None
+    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,10 +263,10 @@ class SearchRow:
 
     `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two
     improved. `decided` says how the race at its end has ended, empty without one. `front` has, with
-    deadlines, (maximum utilization, share of its deadline that the tightest needs, pins) of the
-    Pareto-optimal answers. `used` are the pins of the mapping in use. `over` says among which
-    mappings the answer is optimal. `priorities` is the order of apps, empty where it decides
-    nothing.
+    deadlines, (maximum utilization, share of its deadline that the tightest needs, pins, watts or
+    None) of the Pareto-optimal answers. `used` are the pins of the mapping in use. `over` says
+    among which mappings the answer is optimal. `priorities` is the order of apps, empty where it
+    decides nothing.
     """
 
     name: str
@@ -282,7 +282,7 @@ class SearchRow:
     decided: str
     contestants: tuple[ContestantRow, ...]
     history: tuple[tuple[float, int, float | None, float | None], ...]
-    front: tuple[tuple[float, float, str], ...]
+    front: tuple[tuple[float, float, str, float | None], ...]
     why: tuple[str, ...]
     priorities: str = ""
 

@@ -447,10 +447,11 @@ class DocumentRows:
         if mapping is None:
             return None
         effort = mapping.effort
+        power = effort.objective == "energy" and bool(mapping.groups or mapping.states)
         return SearchRow(
             name=mapping.search,
             objective=effort.objective,
-            unit=UNITS.get(effort.objective, ""),
+            unit="W" if power else UNITS.get(effort.objective, ""),
             used=as_text(mapping.platform, mapping.placements, mapping.networks),
             seed=effort.seed,
             evaluations=effort.evaluations,
@@ -466,7 +467,7 @@ class DocumentRows:
                 for c in mapping.contestants
             ),
             history=tuple((p.seconds, p.evaluations, p.value, p.bound) for p in effort.history),
-            front=tuple((p.utilization, p.tightest, p.pins) for p in effort.front),
+            front=tuple((p.utilization, p.tightest, p.pins, p.watts) for p in effort.front),
             why=mapping.why,
             priorities="" if mapping.priorities is None else mapping.priorities.in_words,
         )

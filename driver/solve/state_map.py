@@ -18,11 +18,11 @@ from ...analysis.timing.system import Refused
 from ...codegen.deploy import missing
 from ...codegen.states import deployed_states
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import ChangeBound, Effort, Mapping, StateBound
+from ...model.mapping import ChangeBound, Effort, FrontPoint, Mapping, StateBound
 from ...model.profile import Profile
 from ...model.times import times_of
 from ...search.budget import Budget
-from ...search.deadline.answer import mapping_of
+from ...search.deadline.answer import mapping_of, power_front
 from ...search.deadline.cores import by_objectives
 from ...search.deadline.energy import with_least_power
 from ...search.deadline.energy_model import StateProblem
@@ -341,6 +341,7 @@ def _uncut(problem: JointProblem, names: Collection[str]) -> JointProblem:
 
 def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | None) -> Mapping:
     joints, outcome, empty = found.joints, found.outcome, found.mapping
+    power = found.least_power
     if len(joints) < len(valid.states) or any(j.verdict is None for j in joints.values()):
         return empty
     common = {name: _with_common_places(found, name, seed) for name in joints}
@@ -368,12 +369,21 @@ def _together(valid: ValidScenario, found: States, seed: int, control_ns: int | 
             0,
             outcome.seconds,
             None,
-            outcome.proved,
+            outcome.proved if power is None else power.proved,
+            front=_front(found),
             scope=outcome.scope,
         ),
         states=tuple(bounds[name] for name in joints),
         transitions=tuple(_changes(valid, joints, control_ns)),
     )
+
+
+def _front(found: States) -> tuple[FrontPoint, ...]:
+    """The answers of a search for the least power that no other one beats in everything."""
+    if found.outcome.power is None:
+        return ()
+    problems = {name: joint.problem for name, joint in found.joints.items()}
+    return power_front(problems, found.outcome.power)
 
 
 def _with_common_places(found: States, name: str, seed: int) -> Mapping:

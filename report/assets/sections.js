@@ -251,18 +251,28 @@ function pins(text) {
   return [h("pre", {}, text), button("Copy", (event) => copy(text, event.target)), use ? " " : "", use ? button("Use this mapping", (event) => window.flowc.use(text, event.target)) : ""];
 }
 
-/** The candidates of a search for deadlines: load of the busiest processor against how tight the tightest deadline is. */
+const room = (values) => {
+  const [a, b] = [Math.min(...values), Math.max(...values)];
+  return [Math.max(0, a - 0.1 * (b - a || a)), b + 0.1 * (b - a || b)];
+};
+const share = (v) => `${+(100 * v).toPrecision(3)} %`;
+const watts = (v) => `${+v.toPrecision(4)} W`;
+
+/** The answers of a search for deadlines: load of the busiest processor against how tight the tightest deadline is, or against power if that was the objective. */
 function searchFront() {
   const points = D.search.front;
   const detail = h("div", { class: "detail", role: "status" }, "Choose a point.");
-  const [xs, ys] = [points.map(([u]) => u), points.map(([, t]) => t)];
-  const room = (values) => { const [a, b] = [Math.min(...values), Math.max(...values)]; return [Math.max(0, a - 0.1 * (b - a || a)), b + 0.1 * (b - a || b)]; };
-  const share = (v) => `${+(100 * v).toPrecision(3)} %`;
-  return h("figure", { class: "plot", "data-front": "search" }, h("h3", {}, "Assignments of the search that keep all deadlines"), scatter({
-    points: points.map(([u, t]) => ({ x: u, y: t, label: `busiest processor ${share(u)}, tightest deadline ${share(t)} used` })),
-    x: room(xs), y: room(ys), xText: share, yText: share, xName: "time of the busiest processor", yName: "share of the tightest deadline", steps: true,
-    label: "Undominated assignments: utilization against response time",
-    chosen: (k) => detail.replaceChildren(h("p", {}, "The busiest processor works ", h("b", { "data-v": xs[k] }, share(xs[k])), " of its time; the tightest deadline is used up to ", h("b", { "data-v": ys[k] }, share(ys[k])), " in the worst case."), ...pins(points[k][2])),
+  const power = points[0][3] !== null;
+  const yText = power ? watts : share;
+  const [xs, ys] = [points.map(([u]) => u), points.map(([, t, , w]) => (power ? w : t))];
+  const busiest = (k) => ["the busiest processor works ", h("b", { "data-v": xs[k] }, share(xs[k])), " of its time"];
+  const tightest = (k) => ["the tightest deadline is used up to ", h("b", { "data-v": points[k][1] }, share(points[k][1])), " in the worst case"];
+  const taken = (k) => (power ? ["It takes ", h("b", { "data-v": ys[k] }, watts(ys[k])), " in the mean at its best clock rates. At the highest ones, "] : "Then ");
+  return h("figure", { class: "plot", "data-front": power ? "power" : "search" }, h("h3", {}, power ? "Places that were compared" : "Assignments of the search that keep all deadlines"), scatter({
+    points: points.map((point, k) => ({ x: xs[k], y: ys[k], label: `busiest processor ${share(xs[k])}, ${power ? watts(ys[k]) : `tightest deadline ${share(ys[k])} used`}` })),
+    x: room(xs), y: room(ys), xText: share, yText, xName: "time of the busiest processor", yName: power ? "mean power" : "share of the tightest deadline", steps: true,
+    label: `Undominated assignments: utilization against ${power ? "power" : "response time"}`,
+    chosen: (k) => detail.replaceChildren(h("p", {}, taken(k), busiest(k), "; ", tightest(k), "."), ...pins(points[k][2])),
   }), detail);
 }
 
@@ -272,8 +282,8 @@ function convergence(found) {
   const values = points.flatMap(([, , v, b]) => [v, b]).filter((v) => v !== null);
   const until = Math.max(found.seconds, points[points.length - 1][0]);
   const isTime = found.unit === "ns";
-  const { text, word } = isTime ? timeAxis(Math.max(...values)) : found.unit ? { text: (v) => brief(v / 1e6), word: "mJ" } : { text: (v) => `${+(100 * v).toPrecision(3)} %`, word: "" };
-  const what = { throughput: "time of a frame", latency: "latency", energy: "energy", utilization: "busiest processor" }[found.objective] || found.objective;
+  const { text, word } = isTime ? timeAxis(Math.max(...values)) : found.unit === "W" ? { text: brief, word: "W" } : found.unit ? { text: (v) => brief(v / 1e6), word: "mJ" } : { text: (v) => `${+(100 * v).toPrecision(3)} %`, word: "" };
+  const what = { throughput: "time of a frame", latency: "latency", energy: found.unit === "W" ? "mean power" : "energy", utilization: "busiest processor" }[found.objective] || found.objective;
   return h("figure", { class: "plot", "data-front": "history" }, stepLines({
     lines: [{ look: "line", points: points.map(([at, , v]) => [at, v]), until }, { look: "line other", points: points.map(([at, , , b]) => [at, b]), until }],
     x: [0, until || 1], y: [0, Math.max(...values) * 1.1], xText: (v) => String(+v.toPrecision(3)), yText: text, xName: "s", yName: `best ${what}${word ? `, ${word}` : ""}`, width: Math.max(280, Math.min(900, document.documentElement.clientWidth - 40)),

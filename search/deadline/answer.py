@@ -6,6 +6,7 @@ In: a problem, the outcome of a search, the verdict that holds. Out: a `Mapping`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping as MappingABC
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, isfinite
@@ -31,7 +32,7 @@ from ...model.mapping import (
 from ...profiling.measure import MeasuredTimes
 from .conditions import conditions
 from .limits import Held, held
-from .outcome import Outcome
+from .outcome import LeastPower, Outcome
 from .problem import Assignment, BackgroundApp, JointProblem, TaskGroup
 from .program import timed
 from .verdict import MappingVerdict
@@ -47,7 +48,6 @@ def mapping_of(
 ) -> Mapping:
     """The mapping that an outcome means, with the bounds of a verdict, and what a run of the
     program showed. Without a `program` the bounds are those of the one that is planned."""
-    front = sorted(outcome.front, key=lambda point: point[:2])
     effort = Effort(
         outcome.objective,
         seed,
@@ -57,7 +57,7 @@ def mapping_of(
         None,
         outcome.proved,
         outcome.history,
-        tuple(_point(problem, *point) for point in front[:MOST_POINTS]),
+        _front(problem, outcome),
         scope=outcome.scope,
     )
     found = outcome.assignment
@@ -164,6 +164,33 @@ def _of_chain(problem: JointProblem, chain: TimedChain) -> tuple[Condition, ...]
 def _up(ns: Fraction | None) -> int | None:
     """In whole ns, never less."""
     return None if ns is None else ceil(ns)
+
+
+def _front(problem: JointProblem, outcome: Outcome) -> tuple[FrontPoint, ...]:
+    """The answers that no other one beats in everything, the least power first if it counted."""
+    if outcome.power is not None:
+        return power_front({"": problem}, outcome.power)
+    front = sorted(outcome.front, key=lambda point: point[:2])
+    return tuple(_point(problem, *point) for point in front[:MOST_POINTS])
+
+
+def power_front(
+    problems: MappingABC[str, JointProblem], power: LeastPower
+) -> tuple[FrontPoint, ...]:
+    """The same of all states: what is in several of them has one place."""
+    found = []
+    for point in power.front[:MOST_POINTS]:
+        placements: dict[str, Placement] = {}
+        plans: dict[str, NetworkPlan] = {}
+        for name, problem in problems.items():
+            assignment = point.assignments[name]
+            placements |= {p.task: p for p in _placements(problem, assignment)}
+            plans |= {plan.task: plan for plan in _plans(problem, assignment)}
+        platform = next(iter(problems.values())).platform.name
+        pins = as_text(platform, tuple(placements.values()), tuple(plans.values()))
+        shares = float(point.maximum), float(point.tightest)
+        found.append(FrontPoint(*shares, pins, float(point.watts), point.cpus))
+    return tuple(found)
 
 
 def _point(

@@ -78,7 +78,9 @@ def search(
             budget=budget.part(1 - PLACES),
             progress=progress,
         )
-        return replace(found, limit=budget.evaluations, scope=scope_of([problem]))
+        if found.power is None:
+            found = replace(found, scope=scope_of([problem]))
+        return replace(found, limit=budget.evaluations)
     outcome = by_objectives([problem], attempt, budget, objectives)
     scope = scope_of([problem], outcome.cores)
     outcome = replace(outcome, limit=budget.evaluations, scope=scope)

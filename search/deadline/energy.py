@@ -37,8 +37,9 @@ from ..frequency.optimal import optimal
 from ..frequency.problem import ClockProblem, Levels
 from .energy_model import EnergyAnswer, EnergyModel, StateProblem
 from .energy_relaxed import RelaxedPower, relaxed_power
+from .limits import tightest
 from .orders import MANY_ORDERS
-from .outcome import NEAR, LeastPower, Outcome
+from .outcome import NEAR, LeastPower, Outcome, PowerPoint
 from .power import PowerModel
 from .problem import Assignment, JointProblem
 from .program import timed
@@ -55,6 +56,8 @@ FEW = 40
 EXACT, POOLS = 0.6, 0.5
 #: Of what such a step has left, what one answer by pools gets, and a search for places near it.
 ONE_ANSWER, HELP = 0.3, 0.2
+#: Of what is left at the end, what the front gets, and in how many steps of utilization.
+TRADE, STEPS = 0.5, 5
 #: Rates near an answer by pools: such a part of the way from these up to the highest ones.
 NEARER = (Fraction(1), Fraction(1, 2), Fraction(1, 4))
 #: An answer that is less than this part of another one is clearly less.
@@ -93,8 +96,15 @@ def with_least_power(
         outcomes[name] = replace(
             outcome, assignment=assignment, verdict=verdicts[name], bound=None, proved=False
         )
-    counted = found.counted + power.tests
-    return replace(found, states=outcomes, proved=False, power=power, counted=counted)
+    return replace(
+        found,
+        states=outcomes,
+        bound=None,
+        proved=power.proved,
+        scope=power.scope,
+        power=power,
+        counted=found.counted + power.tests,
+    )
 
 
 def of_least_power(
@@ -107,10 +117,20 @@ def of_least_power(
     progress: Progress | None = None,
 ) -> Outcome:
     """The same for a text without states."""
-    alone = StatesOutcome({"": found}, found.bound, found.proved, found.seconds)
+    alone = StatesOutcome(
+        {"": found}, found.bound, found.proved, found.seconds, counted=found.counted
+    )
     state = {"": StateProblem(problem, Fraction(1))}
     least = with_least_power(alone, state, run, seed=seed, budget=budget, progress=progress)
-    return replace(least.states[""], power=least.power, counted=found.counted + least.counted)
+    if least.power is None:
+        return replace(found, counted=least.counted)
+    return replace(
+        least.states[""],
+        proved=least.proved,
+        scope=least.scope,
+        power=least.power,
+        counted=least.counted,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +174,7 @@ class _Search:
         self._late: list[_Late] = []
         self._plans: dict[object, Fraction | None] = {}
         self._best: _Best | None = None
+        self._front: list[PowerPoint] = []
         self._bound, self._sure = Fraction(0), True
 
     def run(
@@ -165,13 +186,15 @@ class _Search:
         first = None if start is None else self._take(start)
         with suppress(KeyboardInterrupt):
             self._run()
+            self._trade(self._spending.left.part(TRADE))
         if self._best is None:
             return None
         best = self._best
         rates = any(max(state.power.highest, default=0) for state in self._states.values())
         scope = scope_of([state.problem for state in self._states.values()])
         scope = scope.moving("clock rates") if rates else scope
-        power = LeastPower(best.watts, self._bound, first, self._looks, scope, rates)
+        front = tuple(sorted(self._front, key=lambda point: point.watts))
+        power = LeastPower(best.watts, self._bound, first, self._looks, scope, rates, front)
         return best.placed, best.verdicts, power
 
     def _run(self) -> None:
@@ -191,6 +214,38 @@ class _Search:
         if not small:
             self._by_processors(few, self._spending.left, left_out)
 
+    def _trade(self, budget: Budget) -> None:
+        """More of the front: the least power with less and less utilization."""
+        best, start = self._best, min((p.maximum for p in self._front), default=Fraction(0))
+        every = _every_candidate(self._states)
+        most = max((p.maximum for p in self._front), default=Fraction(0))
+        if best is None or most == start or max(map(len, every.values()), default=0) > FEW:
+            return
+        model = EnergyModel(self._states, every, self._together)
+        spending, told = budget.begin(self._spent), 0
+        for step in range(1, STEPS):
+            model.limit(most - (most - start) * step / STEPS)
+            kept = None
+            while kept is None and not spending.over:
+                told = self._tell(model, every, told)
+                answer = model.solve(self._seed, spending.left)
+                if answer.placed is None:
+                    return
+                kept = self._take(answer.placed)
+                self._require_rates(answer.placed, answer.levels)
+
+    def _tell(
+        self,
+        model: EnergyModel,
+        allowed: Mapping[str, tuple[int, ...]],
+        told: int,
+    ) -> int:
+        """Rule out what was found to be late since; how much that is."""
+        for late in self._late[told:]:
+            if all(c in allowed[n] for n, (c, _) in late.placed.networks.items()):
+                model.rule_out(late.state, late.placed, late.late, late.slowness)
+        return len(self._late)
+
     # -- two programs ------------------------------------------------------------------------------
     def _by_processors(
         self,
@@ -203,10 +258,7 @@ class _Search:
         model = EnergyModel(self._states, allowed, self._together)
         spending, told, best = budget.begin(self._spent), 0, Fraction(0)
         while self._is_left and not spending.over:
-            for late in self._late[told:]:
-                if all(c in allowed[n] for n, (c, _) in late.placed.networks.items()):
-                    model.rule_out(late.state, late.placed, late.late, late.slowness)
-            told = len(self._late)
+            told = self._tell(model, allowed, told)
             if self._best is not None and self._best.watts != best:
                 best = self._best.watts
                 model.at_most(best * CLEARLY)
@@ -310,10 +362,28 @@ class _Search:
             watts, levels[name], verdicts[name] = found
             total += state.weight * watts
         self._plans[key] = total
+        self._compare(total, placed, verdicts)
         if self._best is None or total < self._best.watts:
             self._best = _Best(total, placed, levels, verdicts)
             self._report(total)
         return total
+
+    def _compare(
+        self, watts: Fraction, placed: CommonPlaces, verdicts: Mapping[str, MappingVerdict]
+    ) -> None:
+        """Add places to the front, unless others are as good in everything."""
+        shares, used, assignments = [Fraction(0)], set[str](), dict[str, Assignment]()
+        for name, found in verdicts.items():
+            problem, own = self._states[name].problem, found.assignment
+            assignments[name] = own
+            shares.append(tightest(problem, found.worst))
+            places = (*own.tasks, *(p for stages in own.stages for p in stages))
+            used.update(p for p in places if problem.kind[p] == "cpu")
+        most = max(found.maximum for found in verdicts.values())
+        point = PowerPoint(watts, most, max(shares), len(used), assignments)
+        if not any(point.is_no_better(other) for other in self._front):
+            self._front = [other for other in self._front if not other.is_no_better(point)]
+            self._front.append(point)
 
     def _at_best_rates(
         self,

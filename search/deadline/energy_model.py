@@ -260,6 +260,12 @@ class EnergyModel:
         """Only answers that take no more are of interest."""
         self._model.add(self._cost <= ceil((watts - self._base) * self._scale * UNIT))
 
+    def limit(self, utilization: Fraction) -> None:
+        """No processor may have more to do than that at the highest rates."""
+        for placing in self._placing.values():
+            for p in placing.terms:
+                self._model.add(_load(placing, p) <= ceil(utilization * UNIT))
+
     def rule_out(
         self,
         name: str,

@@ -21,7 +21,7 @@ from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget
 from ..events import Progress
 from .least_late import least_late, violation
-from .limits import held
+from .limits import tightest
 from .place import PlacedPopulation, Placer
 from .problem import Assignment, JointProblem
 from .verdict import MappingVerdict, verdict
@@ -86,12 +86,8 @@ class BestSoFar:
 
     def keep(self, problem: JointProblem, assignment: Assignment, found: MappingVerdict) -> None:
         """Add an assignment that meets all deadlines to the front, unless it is dominated."""
-        tightest = Fraction(0)
-        for group in problem.groups:
-            for each in held(group, found.worst):
-                if each.bound and each.due:
-                    tightest = max(tightest, each.bound / each.due)
-        self._add((float(found.maximum), float(tightest), assignment))
+        point = float(found.maximum), float(tightest(problem, found.worst)), assignment
+        self._add(point)
 
     def settle(self, problem: JointProblem, budget: Budget) -> None:
         """Where everything is late, take the least late of all that was seen, unless Ctrl-C asks

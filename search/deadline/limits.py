@@ -155,6 +155,16 @@ def held(group: TaskGroup, worst: WorstCases) -> tuple[Held, ...]:
     return tuple(found)
 
 
+def tightest(problem: JointProblem, worst: WorstCases) -> Fraction:
+    """The largest share of its deadline that an app, path or chain needs."""
+    shares = [Fraction(0)]
+    for group in problem.groups:
+        for each in held(group, worst):
+            if each.bound and each.due:
+                shares.append(each.bound / each.due)
+    return max(shares)
+
+
 def in_ms(ns: Fraction | None) -> str:
     """Nanoseconds in words."""
     return f"{float(ns or 0) / 1e6:.2f} ms"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
@@ -39,6 +40,28 @@ class FewestCores:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerPoint:
+    """Places that keep all deadlines: the power at their best clock rates; and at the highest ones,
+    over all states, the maximum utilization and the largest share of its deadline that an app
+    needs. `assignments` has the places by state."""
+
+    watts: Fraction
+    maximum: Fraction
+    tightest: Fraction
+    cpus: int
+    assignments: Mapping[str, Assignment]
+
+    def is_no_better(self, other: PowerPoint) -> bool:
+        """Is the other one as good or better in everything?"""
+        return (
+            self.watts >= other.watts
+            and self.maximum >= other.maximum
+            and self.tightest >= other.tightest
+            and self.cpus >= other.cpus
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LeastPower:
     """The mean power of an answer by the model of the platform, at its best clock rates; over all
     states by their weights. No other answer takes less than `bound`.
@@ -46,6 +69,7 @@ class LeastPower:
     `first_w` is that of the places with the least utilization, at their best rates; None if they
     are late. `tests` of deadlines were made. The bound holds over its `scope`; with several `rates`
     of some clock under the supposition that a slower one never makes a deadline easier to keep.
+    `front` are the places that were found and that no others found are as good as.
     """
 
     watts: Fraction
@@ -54,6 +78,7 @@ class LeastPower:
     tests: int
     scope: Scope
     rates: bool
+    front: tuple[PowerPoint, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -81,7 +106,7 @@ class Outcome:
     share a CPU in the answer. `history` is the progress of the search, `front` the Pareto front
     (`genetic.Best.front`). `cores`: the number of CPUs, if it was an objective; if it was the first
     one, `bound` and `proved` hold for that number. `power`: that of the answer, if energy was the
-    objective; then nothing is proved of its utilization.
+    objective; then that is what is `proved`, and no `bound` is known.
     """
 
     search: str

@@ -25,6 +25,7 @@ from flowc import Errors
 
 from builds import HANGS, ROOT
 from builds import run as run_python
+from limits import next_line
 from models import N, save
 from native import disagreement_of, disagreement_with_states, of_both
 from native_compiler import in_a_hurry
@@ -205,13 +206,14 @@ def test_events_come_in_at_a_socket(patrol: Path, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         for word in (b"trun", b"pace much", b"turn\n"):
             sender.sendto(word, str(place))
-        time.sleep(0.2)
+    assert (
+        next_line(child, errors=True) == b"flowc: there is no event `trun`; did you mean `turn`?\n"
+    )
+    needs = b"flowc: `pace much` needs a number of frames per second: `pace 20`\n"
+    assert next_line(child, errors=True) == needs
     child.send_signal(signal.SIGTERM)
     _, said = child.communicate(timeout=HANGS)
     assert child.returncode == 143, said.decode()
-    assert "flowc: there is no event `trun`; did you mean `turn`?\n" in said.decode()
-    needs = "flowc: `pace much` needs a number of frames per second: `pace 20`\n"
-    assert needs in said.decode()
     document = json.loads(file.read_text())
     assert document["events"] == {"ignored": {"pace much": 1, "trun": 1}}
     assert states_of(document)[0] == "search"

@@ -236,3 +236,17 @@ def test_fractions_are_below_everything(seed: int) -> None:
     for c, watts in least.items():
         assert float(relaxed.bound) + relaxed.rises["A.net"][c] <= float(watts) * (1 + 1e-6)
     assert relaxed.left_out(allowed) is None
+
+
+# -- fronts ----------------------------------------------------------------------------------------
+def test_less_power_costs_balance_and_each_point_is_what_its_pins_are(write: Write) -> None:
+    text = TEXT + "app B { period 100 ms   s: S   w: W   k: K   s -> w -> k }\n"
+    front = mapped(write, text, "energy").mapping.effort.front
+    shares = [(point.watts, point.utilization) for point in front]
+    assert len(front) > 2 and shares == sorted(shares)
+    assert [share for _, share in shares] == sorted((s for _, s in shares), reverse=True)
+    for point in (front[0], front[1], front[-1]):
+        pinned = mapped(write, text + point.pins, "energy").joint
+        assert pinned is not None and pinned.outcome.power is not None
+        assert float(pinned.outcome.power.watts) == pytest.approx(point.watts)
+        assert float(pinned.outcome.maximum) == pytest.approx(point.utilization)

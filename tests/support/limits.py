@@ -15,13 +15,15 @@ HANGS = 120
 MOMENT = 0.2
 
 
-def next_line(process: subprocess.Popen[AnyStr]) -> AnyStr:
-    """The next line of what a process says; it is killed where it says none for too long."""
-    assert process.stdout is not None
+def next_line(process: subprocess.Popen[AnyStr], errors: bool = False) -> AnyStr:
+    """The next line of what a process says, or of its errors; it is killed where it says none for
+    too long."""
+    stream = process.stderr if errors else process.stdout
+    assert stream is not None
     watch = threading.Timer(HANGS, process.kill)
     watch.start()
     try:
-        return process.stdout.readline()  # no limit: `watch`
+        return stream.readline()  # no limit: `watch`
     finally:
         watch.cancel()
 
