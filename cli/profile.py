@@ -30,7 +30,9 @@ from ._tables import cut_table, in_8_bits
 if TYPE_CHECKING:
     from ..driver.measure.foreign_times import TimesFile
     from ..driver.measure.measure import Profiled
+    from ..machines.host import Host
     from ..model.profile import ListLength, ProfileEntry
+    from ..profiling.power import Fitted
 
 
 def profile(
@@ -58,6 +60,18 @@ def profile(
             " with --exportProfile, or printed with --dumpProfile.",
         ),
     ] = None,
+    power: Annotated[
+        bool,
+        typer.Option(
+            "--power",
+            help="Measure what the CPUs of the platform take at each clock rate instead, for"
+            " `--seconds` each, and print what the platform states then.",
+        ),
+    ] = False,
+    meter: Annotated[
+        str,
+        typer.Option(metavar="CMD", help="With --power: a command that prints watts."),
+    ] = "",
     shape: Shapes = None,
     as_json: Json = False,
 ) -> int:
@@ -68,6 +82,11 @@ def profile(
     """
     from ..driver.measure.measure import profile as measure
 
+    if meter and not power:
+        raise typer.BadParameter("it goes with `--power`", param_hint="--meter")
+    if power:
+        with hosts_of(board, board_python) as host:
+            return _power(file, platform, host, seconds, meter, as_json)
     file, native = with_shapes(file, shape), target == Target.NATIVE
     for given, option in ((native, "--target"), (bool(files), "--from")):
         if given and file.suffix == ".onnx":
@@ -91,6 +110,39 @@ def profile(
         return 0
     _print_profile(measured, layers, native)
     return 0
+
+
+def _power(file: Path, platform: str, host: Host, seconds: float, meter: str, as_json: bool) -> int:
+    """Measure power, and print the words of the platform."""
+    from ..driver.measure.power import measure_power
+    from ..runtime.report import columns
+
+    measured = measure_power(
+        file, platform=platform, host=host, seconds=seconds, meter=meter, report=progress
+    )
+    show_diagnostics(measured.diagnostics, {})
+    fit = measured.fit
+    if as_json:
+        rates = {name: list(own) for name, own in measured.rates.items()}
+        print_json({"platform": measured.platform.name, "rates_hz": rates, **asdict(fit)})
+        return 0
+    rows = [["pool", "clock rate", "idle W", "busy W"]]
+    for pool in measured.pools:
+        of_pool = zip(fit.idle[pool.name], fit.busy[pool.name], strict=True)
+        for k, (idle, busy) in enumerate(of_pool):
+            hz = measured.rates[pool.name][k : k + 1]
+            rate = f"{hz[0] / 1e6:g} MHz" if hz else "as it is"
+            rows.append([pool.name, rate, _off(idle), _off(busy)])
+    print(columns(rows, left=2))
+    print(f"\nthe machine at rest: {_off(fit.board)} W; a CPU takes `busy` beside its `idle`")
+    print(f"the model leaves {fit.residual:.1%} of the power\n")
+    for line in measured.in_words:
+        print(f"    {line}")
+    return 0
+
+
+def _off(number: Fitted) -> str:
+    return f"{number.watts:.3f} ± {number.off:.3f}"
 
 
 def _times_file(words: str) -> TimesFile:

@@ -385,8 +385,8 @@ def _check_cores(pool: Pool, options: dict[str, s.PoolOption], context: Context)
         message = f"`{pool.name}` is a {pool.kind}: the operating system numbers CPUs only"
         context.fault("F543", message, span, help="leave `on` out")
     elif len(set(pool.cores)) != pool.count:
-        has = _counted(pool.count, "processor", one="one processor")
-        numbers = _counted(len(set(pool.cores)), "number", one="one number")
+        has = _counted(pool.count, "processor", one="one")
+        numbers = _counted(len(set(pool.cores)), "number", one="one")
         message = f"`{pool.name}` has {has} and {numbers}"
         help_text = "give each its number in /sys/devices/system/cpu, once"
         context.fault("F543", message, span, help=help_text)

@@ -584,6 +584,10 @@ CODES: dict[str, tuple[str, str]] = {
         "no app uses a task with C code",
         "`flowc headers` writes the prototypes of tasks in apps and graphs, where the values of their parameters are known: types and sizes may depend on these.",
     ),
+    "F663": (
+        "power cannot be measured",
+        "`profile --power` needs a meter: RAPL or the rails of a board (INA3221), or a command that prints watts. With a warning, a part was measured.",
+    ),
     "F656": (
         "a worker of the cluster is gone",
         "Its work is repeated by the others, or here where none is left: that costs only time. Its own log has the reason.",

@@ -174,7 +174,7 @@ class Power(threading.Thread):
     def __init__(self, root: str = "/sys", gpu: bool = False) -> None:
         threading.Thread.__init__(self, name="power", daemon=True)
         self.joules: Dict[str, float] = {}
-        self._meters = _meters(root, gpu)
+        self._meters = meters(root, gpu)
         self._state: Optional[Tuple[str, Optional[float]]] = None
         self._since = time.perf_counter()
         self._lock = threading.Lock()
@@ -216,7 +216,7 @@ class Power(threading.Thread):
                 self.joules[name] = self.joules.get(name, 0.0) + spent
 
 
-def _meters(root: str, gpu: bool) -> Sequence[Meter]:
+def meters(root: str, gpu: bool) -> Sequence[Meter]:
     """The board, or the packages of its processors; and GPUs that are no part of these."""
     board: Tuple[Type[Meter], ...] = (Rapl, Ina3221)
     return [*_first(root, board), *(_first(root, (Nvml,)) if gpu else ())]

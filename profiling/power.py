@@ -1,0 +1,88 @@
+"""The power model of a machine, fitted to what it took while some of its CPUs worked.
+
+In: rows of `there.power`. Out: for each pool and rate the watts of a CPU that does nothing and
+those of one that works, and the rest of the machine, each with an interval of 95 %.
+
+Ordinary least squares over all rows: the machine at rest at its slowest rates, plus for each pool
+and rate the CPUs of the pool times `idle`, plus the busy ones times `busy`, plus a drift, which is
+a straight line in time within each block of steps and begins anywhere. What pools take at rest at
+their slowest rates cannot be told from the rest of the machine, and counts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: Standard errors in an interval of 95 %, for as many rows as there are.
+ERRORS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A number of watts, and how far it may be off (95 %)."""
+
+    watts: float
+    off: float
+
+
+@dataclass(frozen=True, slots=True)
+class PowerFit:
+    """The machine at rest, and by pool and position of the rate what a CPU takes at rest more than
+    at the slowest rate, and what it takes more while it works. `residual` is the root mean square
+    of what the model leaves, relative to the mean power."""
+
+    board: Fitted
+    idle: Mapping[str, tuple[Fitted, ...]]
+    busy: Mapping[str, tuple[Fitted, ...]]
+    residual: float
+
+
+def fitted(
+    rows: Sequence[Mapping[str, Any]], pools: Sequence[tuple[str, int, int]], blocks: int
+) -> PowerFit:
+    """The model of pools (name, CPUs, rates), from the rows of so many blocks."""
+    columns: dict[tuple[str, str, int], int] = {("board", "", 0): 0}
+    for name, _, rates in pools:
+        for rate in range(rates):
+            if rate:
+                columns["idle", name, rate] = len(columns)
+            columns["busy", name, rate] = len(columns)
+    drift = len(columns)
+    matrix = np.zeros((len(rows), drift + blocks))  # a line, and where each block but one is
+    each = len(rows) // blocks
+    for number, row in enumerate(rows):
+        matrix[number, 0] = 1
+        for n, (name, count, _) in enumerate(pools):
+            rate, busy = row["rates"][n], row["busy"][n]
+            if rate:
+                matrix[number, columns["idle", name, rate]] = count
+            matrix[number, columns["busy", name, rate]] = busy
+        block = min(number // each, blocks - 1)
+        first = rows[block * each]["at"]
+        middle = (first + rows[min(block * each + each, len(rows)) - 1]["at"]) / 2
+        matrix[number, drift] = row["at"] - middle
+        if block:
+            matrix[number, drift + block] = 1
+        else:  # the machine at rest is the mean over all blocks
+            matrix[number, drift + 1 :] = -1
+    watts = np.array([row["watts"] for row in rows])
+    found, _, rank, _ = np.linalg.lstsq(matrix, watts, rcond=None)
+    left = watts - matrix @ found
+    free = max(1, len(rows) - int(rank))
+    errors = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)) * float(left @ left) / free)
+
+    def number_of(kind: str, name: str, rate: int) -> Fitted:
+        column = columns[kind, name, rate]
+        return Fitted(float(found[column]), ERRORS * float(errors[column]))
+
+    idle, busy = {}, {}
+    for name, _, rates in pools:
+        more = (number_of("idle", name, rate) for rate in range(1, rates))
+        idle[name] = (Fitted(0.0, 0.0), *more)
+        busy[name] = tuple(number_of("busy", name, rate) for rate in range(rates))
+    residual = float(np.sqrt(left @ left / len(rows)) / watts.mean())
+    return PowerFit(number_of("board", "", 0), idle, busy, residual)

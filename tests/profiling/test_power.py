@@ -1,0 +1,136 @@
+"""The power of CPUs, measured on a machine whose true power is known (`standins/meter.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flowc.cli import app as cli
+from flowc.driver.measure.power import MeasuredPower, measure_power
+from flowc.model.diagnostic import Errors
+from flowc.profiling.there.power import Pool, Step, steps_of
+from typer.testing import CliRunner
+
+from builds import Write
+
+CORES = sorted(os.sched_getaffinity(0))[:2]
+METER = Path(__file__).parents[1] / "support" / "standins" / "meter.py"
+TASK = 'task T { python "t.py:run"  wcet 1 ms }\napp A { period 10 ms  t: T }\n'
+MHZ = {"big": (800, 1600), "little": (400, 1000)}
+#: mW of a CPU at rest and busy, by rate, beside 3 W.
+TRUTH = {"big": ((300, 900), (1200, 3900)), "little": ((100, 250), (350, 800))}
+
+
+def board(mhz: dict[str, tuple[int, ...]] | None) -> str:
+    lines = []
+    for name, core in zip(TRUTH, CORES, strict=True):
+        rates = f"frequencies {[*mhz[name]]} MHz" if mhz else ""
+        lines.append(f"  cpu {name}[1] on [{core}] {rates}")
+    return "\n".join(["platform b {", *lines, "}"]) + "\n" + TASK
+
+
+def machine(root: Path, noise: float = 0.0, drift: float = 0.0) -> str:
+    """A folder with clocks as sysfs has them; the command of its meter."""
+    cpus: dict[str, Any] = {}
+    for number, (name, core) in enumerate(zip(TRUTH, CORES, strict=True)):
+        khz = [1000 * rate for rate in MHZ[name]]
+        policy = root / f"devices/system/cpu/cpufreq/policy{number}"
+        policy.mkdir(parents=True)
+        for file, value in (
+            ("scaling_min_freq", khz[0]),
+            ("scaling_max_freq", khz[1]),
+            ("cpuinfo_max_freq", khz[1]),
+            ("scaling_available_frequencies", " ".join(map(str, khz))),
+        ):
+            (policy / file).write_text(f"{value}\n")
+        idle, busy = (
+            {str(k): mw / 1000 for k, mw in zip(khz, own, strict=True)} for own in TRUTH[name]
+        )
+        cpus[str(core)] = {"policy": number, "idle": idle, "busy": busy}
+    truth = {"board": 3.0, "drift": drift, "noise": noise, "cpus": cpus}
+    (root / "truth.json").write_text(json.dumps(truth))
+    return f"{sys.executable} -S {METER} {root}"
+
+
+def measured(write: Write, root: Path, meter: str, text: str) -> MeasuredPower:
+    path = write(text, t_py="def run(): pass\n")
+    return measure_power(path, platform="b", seconds=0.1, meter=meter, root=str(root))
+
+
+needs_two = pytest.mark.skipif(len(CORES) < 2, reason="two CPUs are told apart")
+
+
+@needs_two
+def test_a_known_machine_is_found_again(write: Write, tmp_path: Path) -> None:
+    """In spite of a drift of a watt in 100 s and 0.2 % of noise."""
+    found = measured(write, tmp_path, machine(tmp_path, 0.002, 0.01), board(MHZ))
+    for name, (idle, busy) in TRUTH.items():
+        for number, mw in zip(found.fit.busy[name], busy, strict=True):
+            assert number.watts == pytest.approx(mw / 1000, rel=0.02, abs=number.off)
+        more = (idle[1] - idle[0]) / 1000
+        assert found.fit.idle[name][1].watts == pytest.approx(more, abs=0.02)
+    assert not found.diagnostics and found.fit.residual < 0.01
+    policy = tmp_path / "devices/system/cpu/cpufreq/policy0"
+    assert (policy / "scaling_min_freq").read_text() == "800000\n"  # given back
+    assert (policy / "scaling_max_freq").read_text() == "1600000\n"
+    words = found.in_words
+    assert words[0].startswith("cpu big frequencies [800, 1600] MHz idle [0.000, 0.")
+    assert words[-1].startswith("power ")
+
+
+@needs_two
+def test_clocks_that_cannot_be_set_stay(write: Write, tmp_path: Path) -> None:
+    meter = machine(tmp_path)
+    other = {"big": (700, 1600), "little": (400, 1000)}
+    found = measured(write, tmp_path, meter, board(other))
+    assert found.rates == {"big": (), "little": ()}
+    assert found.fit.busy["big"][0].watts == pytest.approx(3.9, rel=0.02)
+    (warning,) = found.diagnostics
+    assert warning.code == "F663" and "no rate of 700 MHz" in warning.message
+
+
+@pytest.mark.parametrize(
+    ("meter", "why"),
+    [
+        ("echo much", "`echo much` says no watts"),
+        ("false", "`false` says no watts"),
+        ("/nonexistent", "says no watts"),
+        ("echo -- -3", "says no watts"),
+        ("", "no meter can be read here"),
+    ],
+)
+def test_without_a_meter_nothing_is_said(
+    write: Write, tmp_path: Path, meter: str, why: str
+) -> None:
+    with pytest.raises(Errors) as caught:
+        measured(write, tmp_path, meter, "platform b { cpu core[1] }\n" + TASK)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F663" and why in fault.message and "--meter CMD" in (fault.help or "")
+
+
+def test_cpus_that_are_not_there_are_named(write: Write, tmp_path: Path) -> None:
+    text = "platform b { cpu core[2] on [0, 999] }\n" + TASK
+    with pytest.raises(Errors, match="not to be had here: 999"):
+        measured(write, tmp_path, "echo 5", text)
+
+
+def test_the_verb_prints_what_a_platform_states(write: Write) -> None:
+    path = write(f"platform b {{ cpu core[1] on [{CORES[0]}] }}\n" + TASK, t_py="def run(): pass\n")
+    words = ["profile", str(path), "--platform", "b", "--power", "--seconds", "0.1"]
+    done = CliRunner().invoke(cli, [*words, "--meter", "echo 5"])
+    assert done.exit_code == 0, done.output
+    assert "    cpu core idle 0.000 W busy 0.000 W\n    power 5.000 W\n" in done.stdout
+    done = CliRunner().invoke(cli, [*words, "--meter", "echo 5", "--json"])
+    assert json.loads(done.stdout)["board"]["watts"] == pytest.approx(5)
+    assert CliRunner().invoke(cli, ["profile", str(path), "--meter", "echo 5"]).exit_code == 2
+
+
+def test_each_pool_is_looked_at_by_itself() -> None:
+    steps = steps_of([Pool("a", [0, 1], [1, 2]), Pool("b", [2], [])])
+    assert len(steps) == len(set(steps)) == 7
+    assert steps[0] == Step((0, 0), (0, 0))
+    assert {step.busy for step in steps} == {(0, 0), (1, 0), (2, 0), (0, 1)}
