@@ -75,7 +75,7 @@ def matches(expected: str, said: str, exact: bool) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", ["camera", "deadline", "networks", "memory", "jetson", "found", "native"]
+    "page", ["camera", "deadline", "networks", "memory", "jetson", "found", "native", "energy"]
 )
 def test_a_page_shows_what_happens(
     page: str,
