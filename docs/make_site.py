@@ -37,6 +37,7 @@ PAGES: dict[str, list[str]] = {
                 "jetson",
                 "found",
                 "native",
+                "energy",
             )
         ),
         "docs/gallery.md",
