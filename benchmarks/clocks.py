@@ -11,8 +11,8 @@ thesis and the highest rates, at three periods of each scenario; witnesses of a 
 handed on to the next shorter one. `--brute` tests all combinations of one state of each as well.
 
 Before that, places, cuts and clocks are searched together (`minimise energy`), beside the places of
-the least utilization with the best clocks for these, and with those of the greedy rule; `--together`
-prints this table alone.
+the least utilization with the best clocks for these, and with those of the greedy rule, and beside
+the search of the thesis (`scenario-ga`) in the same time; `--together` prints this table alone.
 
 The powers are made up (voltages that rise with the rate, some watts at the highest): the thesis
 shows curves only. So what is to be seen is who finds what with how many tests, not how much a
@@ -45,6 +45,7 @@ from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.power import MeanWork, PowerModel, clock_of
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
+from flowc.search.deadline.scenario_ga import scenario_ga
 from flowc.search.deadline.states import search_states
 from flowc.search.deadline.work import domains as power_of
 from flowc.search.frequency.greedy import greedy
@@ -262,6 +263,7 @@ def together(name: str, states: tuple[tuple[int, ...], ...], fps: int) -> list[s
     posed = {n: StateProblem(problem, share) for n, problem in problems.items()}
     best = with_least_power(found, posed, run, seed=SEED, budget=Budget(TOGETHER))
     seconds = time.monotonic() - begin
+    evolved = scenario_ga(posed, seed=SEED, budget=Budget(TOGETHER)).power
     power, first, by_greedy = best.power, Fraction(0), Fraction(0)
     assert power is not None
     for state_name, problem in problems.items():
@@ -277,7 +279,9 @@ def together(name: str, states: tuple[tuple[int, ...], ...], fps: int) -> list[s
         f"{float(power.watts):.3f}",
         f"{float(first):.3f}",
         f"{float(by_greedy):.3f}",
+        "none" if evolved is None else f"{float(evolved.watts):.3f}",
         f"{float(power.watts / by_greedy):.3f}",
+        "-" if evolved is None else f"{float(power.watts / evolved.watts):.3f}",
         f"{float(power.bound):.3f}",
         f"{power.gap:.1%}",
         f"{seconds:.0f}",
@@ -296,7 +300,8 @@ def main(brute: bool) -> None:
     """All tables."""
     others = Others()
     print(f"{machine()}; {others.text()}\n")
-    head = ["", "fps", "W", "clocks after", "greedy after", "of that", "at least", "above", "s"]
+    head = ["", "fps", "W", "clocks after", "greedy after", "scenario-ga"]
+    head += ["of greedy", "of ga", "at least", "above", "s"]
     print(table([head, *compared()]), end="\n\n")
     if "--together" in sys.argv[1:]:
         return

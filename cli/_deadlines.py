@@ -354,7 +354,7 @@ def _least_power(power: LeastPower, candidates: str) -> str:
 
 
 def _watts(watts: Fraction) -> str:
-    return f"{float(watts):.4f} W"
+    return f"{float(watts):.4f} W" if watts >= Fraction(1, 100) else f"{float(watts):.3g} W"
 
 
 def _power_as_data(power: LeastPower | None, front: Sequence[FrontPoint]) -> dict[str, Any]:

@@ -377,8 +377,8 @@ def _beyond(state: State, clocked: Clocked) -> Diagnostic | None:
     if clocked.verdict.late:
         return None
     message = (
-        f"`{state.name}` takes at least {_watts(taken)} by the model, but its limit is"
-        f" {_watts(state.power_w)}"
+        f"`{state.name}` takes {_watts(taken)} by the model, but its limit is"
+        f" {_watts(state.power_w)}: no places and clock rates were found that keep it"
     )
     parts = ", ".join(f"{name} {_watts(watts)}" for name, watts in clocked.parts if watts)
     help_text = f"that is {parts}; longer periods, or smaller variants of networks take less"

@@ -29,7 +29,9 @@ from ...search.deadline.energy_model import StateProblem
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import LeastPower, Outcome
 from ...search.deadline.per_state_placement import own_places, with_own
+from ...search.deadline.power import PowerModel
 from ...search.deadline.problem import JointProblem
+from ...search.deadline.scenario_ga import scenario_ga
 from ...search.deadline.scope import scope_of
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.events import Teller
@@ -91,7 +93,8 @@ class States:
         mean = Fraction(0)
         for clocked in self.clocked.values():
             mean += clocked.weight * sum(watts for _, watts in clocked.parts)
-        return replace(power, watts=mean)
+        power = power.of_program(mean)
+        return power.without_bound if self.own else power
 
     def finished(self, profile: Profile | None, seed: int) -> States:
         """The same with one mapping, and bounds on changes. Raises Errors for changes at once that
@@ -136,10 +139,10 @@ class StateSearch:
     chosen: Chosen = field(default_factory=dict)
     saves: bool = False
 
-    def problem(self, state: Valid) -> JointProblem:
-        """The problem of a state. Raises Errors."""
+    def problem(self, state: Valid, power: PowerModel | None = None) -> JointProblem:
+        """The problem of a state, with the power model that it has. Raises Errors."""
         problem = joint_problem(state, self.known.of(state).times, self.request.search_workers)
-        return banded(problem, self.chosen)
+        return banded(replace(problem, power=power or problem.power), self.chosen)
 
     def searched(self, valid: ValidScenario, budget: Budget) -> Searched:
         """One placement for all states. Raises Errors."""
@@ -165,20 +168,27 @@ class StateSearch:
         """The problem of a state, with the power model that it has. Raises Errors."""
         state = valid.states[name]
         power = power_of(valid, valid.scenario.state(name), self.known.of(state).times)
-        return replace(self.problem(state), power=power)
+        return self.problem(state, power)
 
     def _best_places(
         self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
     ) -> StatesOutcome:
         """One placement for all problems, of the least power if energy counts. Raises Refused."""
-        if not self._counts_energy(valid):
-            return self._common(valid, problems, budget)
-        found = self._common(valid, problems, budget.part(PLACES))
         states = {}
         for name, problem in problems.items():
             state = valid.scenario.state(name)
             states[name] = StateProblem(problem, state.weight, state.power_w)
-        return with_least_power(
+        if self.request.search == "scenario-ga":
+            return scenario_ga(
+                states,
+                seed=self.request.seed,
+                budget=budget,
+                progress=Teller(self.request.progress),
+            )
+        if not self._counts_energy(valid):
+            return self._common(valid, problems, budget)
+        found = self._common(valid, problems, budget.part(PLACES))
+        found = with_least_power(
             found,
             states,
             self._run,
@@ -187,6 +197,10 @@ class StateSearch:
             together=_changed_at_once(valid),
             progress=Teller(self.request.progress),
         )
+        if found.power is None or not valid.options:
+            return found
+        power = found.power
+        return replace(found, power=replace(power, scope=power.scope.holding("variants")))
 
     def _counts_energy(self, valid: ValidScenario) -> bool:
         """Is the least power asked for, and known?"""

@@ -26,26 +26,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from ...analysis.timing.least import Least
-from ...analysis.timing.response_time import worst_cases_in_time
-from ...analysis.timing.slower import slower
-from ...analysis.timing.system import Refused
-from ...model.priorities import PriorityOrder
 from ..budget import Budget, Spending
 from ..events import Progress
 from ..frequency.optimal import optimal
 from ..frequency.problem import ClockProblem, Levels
-from .energy_model import EnergyAnswer, EnergyModel, StateProblem
+from .energy_model import EnergyAnswer, EnergyModel, StateProblem, power_scope
 from .energy_relaxed import RelaxedPower, relaxed_power
 from .limits import tightest
-from .orders import MANY_ORDERS
 from .outcome import NEAR, LeastPower, Outcome, PowerPoint
-from .power import PowerModel
 from .problem import Assignment, JointProblem
-from .program import timed
-from .scope import scope_of
+from .rates import Rates, judged
 from .states import CommonPlaces, Run, StatesOutcome, search_states
-from .verdict import MappingVerdict, verdict
+from .verdict import MappingVerdict
 from .work import domains
 
 #: Up to so many candidates of a network are all looked at one processor after the other; so many
@@ -190,11 +182,12 @@ class _Search:
         if self._best is None:
             return None
         best = self._best
-        rates = any(max(state.power.highest, default=0) for state in self._states.values())
-        scope = scope_of([state.problem for state in self._states.values()])
-        scope = scope.moving("clock rates") if rates else scope
+        rates, scope = power_scope(self._states)
         front = tuple(sorted(self._front, key=lambda point: point.watts))
         power = LeastPower(best.watts, self._bound, first, self._looks, scope, rates, front)
+        power = power.of_program(best.watts)
+        if any(state.problem.bands for state in self._states.values()):
+            power = power.without_bound  # other bands were not searched
         return best.placed, best.verdicts, power
 
     def _run(self) -> None:
@@ -394,7 +387,7 @@ class _Search:
         """The least power of a state at these places, its rates, and the verdict on the places at
         the highest rates; None if something is late there."""
         assignment = placed.of(state.problem)
-        rates = _Rates(state.problem, state.power, assignment)
+        rates = Rates(state.problem, state.power, assignment)
         self._looks += 1
         if rates.verdict is None or not rates.verdict.feasible:
             self._note(name, placed, state.power.highest)
@@ -414,16 +407,16 @@ class _Search:
         """Note the states that are late at these rates."""
         for name, levels in levels_of.items():
             state = self._states[name]
-            if not _Rates(state.problem, state.power, placed.of(state.problem)).holds(levels):
+            if not Rates(state.problem, state.power, placed.of(state.problem)).holds(levels):
                 self._note(name, placed, levels)
 
     def _note(self, name: str, placed: CommonPlaces, levels: Levels) -> None:
         """Note what is late in a state at rates that are nowhere faster than these."""
         state = self._states[name]
         slowness = state.power.slowness(levels)
-        judged = _judged(replace(state.problem, slowness=slowness), placed.of(state.problem))
-        late = set[str]() if judged is None else set(judged.involved) & judged.hopeless
-        if judged is not None and judged.late and not late:
+        found = judged(replace(state.problem, slowness=slowness), placed.of(state.problem))
+        late = set[str]() if found is None else set(found.involved) & found.hopeless
+        if found is not None and found.late and not late:
             self._sure = False  # not all orders of priorities were looked at
         self._late.append(_Late(name, placed, set(sorted(late)[:1]), slowness))
 
@@ -495,58 +488,6 @@ class _Search:
             value, bound = float(watts), float(self._bound)
             text = f"energy: {value:.4f} W, at least {bound:.4f} W"
             self._progress(text, evaluations=self._looks, value=value, bound=bound)
-
-
-class _Rates:
-    """An assignment at clock rates: is everything in time there, by some order of priorities?"""
-
-    def __init__(self, problem: JointProblem, power: PowerModel, assignment: Assignment) -> None:
-        self._problem, self._power, self._assignment = problem, power, assignment
-        self.verdict = _judged(problem, assignment)
-        self._orders: dict[Levels, PriorityOrder] = {}
-        if self.verdict is not None:
-            ordered = problem.in_order(self.verdict.order)
-            self._system = timed(ordered, assignment)
-            pools = enumerate(problem.platform.pools)
-            clock_of = {p: number for number, pool in pools for p in pool.processors}
-            self._least = Least(self._system, clock_of)
-
-    def holds(self, levels: Levels) -> bool:
-        """Is every deadline proved to be kept?"""
-        if self.verdict is None:
-            return False
-        clocks = zip(self._power.clocks, levels, strict=True)
-        if self._least.missed([clock.slowness(level) for clock, level in clocks]):
-            return False
-        slowness = self._power.slowness(levels)
-        try:
-            if worst_cases_in_time(slower(self._system, slowness)) is not None:
-                return True
-        except Refused:
-            return False
-        if not self._problem.is_open:
-            return False
-        judged = _judged(replace(self._problem, slowness=slowness), self._assignment)
-        if judged is None or not judged.feasible:
-            return False
-        self._orders[levels] = judged.order
-        return True
-
-    def in_order(self, levels: Levels) -> MappingVerdict:
-        """The verdict at the highest rates by the order that holds at these."""
-        assert self.verdict is not None
-        order = self._orders.get(levels)
-        if order is None:
-            return self.verdict
-        judged = _judged(self._problem.in_order(order), self._assignment)
-        return judged or self.verdict
-
-
-def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
-    try:
-        return verdict(problem, assignment, patience=Fraction(1), orders=MANY_ORDERS)
-    except Refused:
-        return None
 
 
 def _every_candidate(states: Mapping[str, StateProblem]) -> dict[str, tuple[int, ...]]:

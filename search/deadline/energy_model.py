@@ -21,13 +21,15 @@ from math import ceil, floor
 from typing import Any
 
 from ...model.platform import Pool
+from ...model.scope import Scope
 from ..budget import Budget
 from ..frequency.problem import Levels
-from .lengths import precedence
+from .lengths import precedence, rows
 from .loads import Placing, Solver, Status, told_apart
 from .otherwise import all_groups, otherwise, reaching, used_by
 from .power import Clock, PowerModel
 from .problem import JointProblem, TaskGroup
+from .scope import scope_of
 from .states import CommonPlaces
 from .work import stage_work, task_work
 
@@ -35,6 +37,8 @@ from .work import stage_work, task_work
 UNIT = 10**8
 #: Times are counted in this part of a deadline, and how much slower a clock is in this part of 1.
 TIME, FINE = 10**6, 1000
+#: No row of tasks is counted as longer than that part of a deadline.
+LATE = 10**8
 #: The sum of all powers in units of the program stays below this number.
 LARGEST = 10**15
 
@@ -67,8 +71,14 @@ class StateProblem:
             first.update(dict.fromkeys(pool.processors, usable[0] if usable else ""))
         counts = {p: list(first.values()).count(p) for p in first.values()}
         pins = {name: first[place] for name, place in problem.pins.items()}
+        pools = []
+        for pool in problem.platform.pools:
+            if pool.engines is not None and not pool.engines_total:
+                pool = replace(pool, engines=pool.engines * pool.count, engines_total=True)
+            pools.append(pool)
         left_out = problem.left_out | (set(first) - set(first.values()))
-        merged = replace(problem, left_out=left_out, pins=pins)
+        platform = replace(problem.platform, pools=tuple(pools))
+        merged = replace(problem, platform=platform, left_out=left_out, pins=pins)
         return StateProblem(merged, self.weight, self.most_w, counts)
 
 
@@ -99,7 +109,7 @@ class EnergyModel:
 
         self._states, self._model, self._solver = states, cp_model.CpModel(), Solver()
         self._base = sum((s.weight * s.power.base_w for s in states.values()), Fraction(0))
-        self._scale = floor(Fraction(LARGEST, UNIT) / max(Fraction(1), _most_watts(states)))
+        self._scale = floor(Fraction(LARGEST, UNIT) / (_most_watts(states) or 1))
         self._placing: dict[str, Placing] = {}
         self._levels: dict[str, list[list[Any]]] = {}
         self._costs: list[Any] = []
@@ -183,9 +193,13 @@ class EnergyModel:
         if group.due_ns is None:
             return
         ready: dict[str, Any] = {}
-        for name, before in precedence(placing.problem, group).before.items():
-            latest = ready[name] = self._model.new_int_var(0, TIME * FINE, "")
-            length = sum(self._lengths(placing, name, clocks, group.due_ns / TIME))
+        order = precedence(placing.problem, group)
+        awaited = order.through(dict.fromkeys(order.before, 0))
+        for name, before in order.before.items():
+            # an iteration does not wait for what leads to none of its ends
+            due = TIME if name in awaited else LATE
+            latest = ready[name] = self._model.new_int_var(0, due * FINE, "")
+            length = sum(self._lengths(placing, name, clocks, group, due))
             self._model.add(latest >= length)
             for other in before:
                 self._model.add(latest >= ready[other] + length)
@@ -195,12 +209,20 @@ class EnergyModel:
         placing: Placing,
         name: str,
         clocks: Sequence[tuple[Clock, list[Any]]],
-        unit: Fraction,
+        group: TaskGroup,
+        due: int,
     ) -> Iterator[Any]:
-        """What a task or network takes at least, at the rates of its clocks."""
+        """What a task or network takes at least, at the rates of its clocks; `due` at most."""
+        assert group.due_ns is not None
+        unit = group.due_ns / TIME
         for clock, rates in clocks:
-            times = [(v, floor(ns / unit)) for v, ns in _times(placing, name, clock)]
-            parts = self._by_rate(times, rates, TIME) if times else []
+            terms, sums = [], dict[int, int]()
+            for candidate, var, ns in _times(placing, name, clock, group):
+                time = min(LATE, floor(ns / unit))
+                terms.append((var, time))
+                sums[candidate] = sums.get(candidate, 0) + time
+            most = min(due, max(sums.values(), default=0))
+            parts = self._by_rate(terms, rates, most) if terms else []
             for level, part in zip(clock.levels, parts, strict=False):
                 yield floor(clock.slowness(level) * FINE) * part
 
@@ -245,16 +267,16 @@ class EnergyModel:
             for t, task in enumerate(problem.tasks):
                 places[task.name] = {p: placing.item[t, p] for p in placing.places[t]}
             for n, network in enumerate(problem.networks):
-                here = {p: v for (m, _, _, p), v in placing.step.items() if m == n}
-                if len(placing.choose[n]) == 1 and all(
-                    len(network.candidates[c].stages) == 1 for c in placing.choose[n]
-                ):
-                    places[network.name] = here
+                if all(len(network.candidates[c].stages) == 1 for c in placing.choose[n]):
+                    own = places[network.name] = {}
+                    for (m, _, _, p), var in placing.step.items():
+                        if m == n:
+                            own[p] = own.get(p, 0) + var
         for names in together:
-            first, *others = [places[name] for name in names if name in places]
-            for other in others:
-                for p in first.keys() & other.keys():
-                    self._model.add(first[p] == other[p])
+            known = [places[name] for name in names if name in places]
+            for first, other in pairwise(known):
+                for p in first.keys() | other.keys():
+                    self._model.add(first.get(p, 0) == other.get(p, 0))
 
     def at_most(self, watts: Fraction) -> None:
         """Only answers that take no more are of interest."""
@@ -362,6 +384,22 @@ class EnergyModel:
         return EnergyAnswer(status, placed, levels, bound)
 
 
+def power_scope(states: Mapping[str, StateProblem]) -> tuple[bool, Scope]:
+    """Whether some clock has a choice of rates, and what differs between answers."""
+    scope = scope_of([state.problem for state in states.values()])
+    free, fixed = False, list[str]()
+    for name, state in states.items():
+        clocks = [c for c in state.power.clocks if len(c.pool.frequencies_hz) > 1]
+        free = free or any(len(clock.rates) > 1 for clock in clocks)
+        if name and any(len(clock.rates) == 1 for clock in clocks):
+            fixed.append(f"clock rates of {name}")
+    if len(states) > 1:
+        scope = scope.holding("one placement for all states")
+    if not free:
+        return False, scope
+    return True, scope.moving("clock rates").holding(*fixed)
+
+
 def _most_watts(states: Mapping[str, StateProblem]) -> Fraction:
     """What all clocks of all states take together at most."""
     most = Fraction(0)
@@ -400,19 +438,23 @@ def _part(problem: JointProblem, groups: set[str]) -> object:
     )
 
 
-def _times(placing: Placing, name: str, clock: Clock) -> Iterator[tuple[Any, Fraction]]:
-    """What a task or network takes on the processors of a clock at its highest rate."""
+def _times(
+    placing: Placing, name: str, clock: Clock, group: TaskGroup
+) -> Iterator[tuple[int, Any, Fraction]]:
+    """What a task, or a row of stages of a network takes on the processors of a clock at its
+    highest rate, with the number of the candidate."""
     problem = placing.problem
     for t, task in enumerate(problem.tasks):
         if task.name == name:
-            for p in placing.places[t]:
+            for k, p in enumerate(placing.places[t]):
                 if p in clock.pool.processors:
-                    yield placing.item[t, p], Fraction(task.last_ns(problem.type[p]))
+                    yield k, placing.item[t, p], Fraction(task.last_ns(problem.type[p]))
     for n, network in enumerate(problem.networks):
         if network.name == name:
+            own = rows(group, network)
             for (m, c, s, p), var in placing.step.items():
-                if m == n and p in clock.pool.processors:
-                    yield var, Fraction(network.candidates[c].stages[s].firing)
+                if m == n and p in clock.pool.processors and s in (own[c] or ()):
+                    yield c, var, Fraction(network.candidates[c].stages[s].firing)
 
 
 def _work(
@@ -429,8 +471,8 @@ def _work(
     for (n, c, s, p), var in placing.step.items():
         if p in pool.processors:
             network = problem.networks[n]
-            stage = network.candidates[c].stages[s]
-            yield network.name, c, var, stage_work(problem, network, stage, pool)
+            work = stage_work(problem, network, network.candidates[c], s, pool)
+            yield network.name, c, var, work
 
 
 def _alternatives(works: Sequence[tuple[str, int, Any, Fraction]]) -> dict[str, list[Fraction]]:

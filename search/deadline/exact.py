@@ -29,7 +29,7 @@ from ...analysis.timing.system import Refused
 from ..budget import Budget
 from ..events import Progress
 from .least_late import violation
-from .lengths import longest_path
+from .lengths import latencies, longest_path
 from .loads import RESOLUTION, LoadModel, alike, told_apart
 from .orders import MANY_ORDERS
 from .otherwise import all_groups, otherwise, reaching
@@ -375,7 +375,8 @@ class _Model(LoadModel):
                         yield self.item[t, p]
         for n, network in enumerate(self.problem.networks):
             if network.name in path:
-                latency = network.candidates[assignment.choice[n]].latency
+                group = next(g for g in self.problem.groups if g.name == network.group)
+                own = latencies(group, network)
                 for c, var in self.choose[n].items():
-                    if network.candidates[c].latency < latency:
+                    if own[c] < own[assignment.choice[n]]:
                         yield var

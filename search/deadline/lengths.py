@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from graphlib import TopologicalSorter
 
-from .problem import Assignment, JointProblem, TaskGroup
-from .program import names_of
+from .problem import (
+    Assignment,
+    CandidateStage,
+    DeadlineNetwork,
+    JointChannel,
+    JointProblem,
+    TaskGroup,
+)
+from .program import CutNet, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +50,75 @@ class Precedence:
 
 def precedence(problem: JointProblem, group: TaskGroup) -> Precedence:
     """Only channels without delay are followed, between tasks with one rate each: the last firing
-    of the reader needs what the last one of the writer makes."""
+    of the reader needs what the last one of the writer makes. What leaves a network may not need
+    what comes in, if stages of some candidate run side by side: then nothing is before it."""
     before: dict[str, list[str]] = {name: [] for name in names_of(problem, group)}
     for c in group.channels:
         if not c.delay and len(set(c.produced)) == len(set(c.consumed)) == 1:
             before[c.destination].append(c.source)
+    for network in problem.networks:
+        if network.group == group.name and None in rows(group, network):
+            before[network.name] = []
     order = TopologicalSorter(before).static_order()
     read = {c.source for c in group.channels if c.source != c.destination}
     return Precedence({name: tuple(before[name]) for name in order}, frozenset(before) - read)
+
+
+def rows(group: TaskGroup, network: DeadlineNetwork) -> tuple[tuple[int, ...] | None, ...]:
+    """For each candidate of a network the stages of a row that data take at least from where they
+    come in to where they leave; None if some data leave that need none of some that come in."""
+    ins = tuple(c for c in group.channels if c.destination == network.name and not c.delay)
+    outs = tuple(c for c in group.channels if c.source == network.name and not c.delay)
+    return _rows(network, ins, outs)
+
+
+def latencies(group: TaskGroup, network: DeadlineNetwork) -> list[int]:
+    """What such a row takes by itself, for each candidate."""
+    found = []
+    for candidate, row in zip(network.candidates, rows(group, network), strict=True):
+        found.append(sum(candidate.stages[k].firing for k in row or ()))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _rows(
+    network: DeadlineNetwork, ins: tuple[JointChannel, ...], outs: tuple[JointChannel, ...]
+) -> tuple[tuple[int, ...] | None, ...]:
+    return tuple(_row(network, candidate.stages, ins, outs) for candidate in network.candidates)
+
+
+def _row(
+    network: DeadlineNetwork,
+    stages: tuple[CandidateStage, ...],
+    ins: tuple[JointChannel, ...],
+    outs: tuple[JointChannel, ...],
+) -> tuple[int, ...] | None:
+    """The shortest of the longest rows from each arrow in to each arrow out."""
+    if len(stages) == 1:
+        return (0,)
+    cut = CutNet(network, stages)
+    number = {name: k for k, name in enumerate(cut.names)}
+    before: list[list[int]] = [[] for _ in stages]
+    for c in cut.inner:
+        before[number[c.destination]].append(number[c.source])
+    first = [k for k, own in enumerate(before) if not own]
+    entries = [[number[name] for name in cut.readers(c.readers)] for c in ins] or [first]
+    exits = [[number[cut.maker(c.maker)]] for c in outs] or [[*range(len(stages))]]
+    found: list[tuple[int, tuple[int, ...]]] = []
+    for entry in entries:
+        longest: list[tuple[int, tuple[int, ...]] | None] = []
+        for k, own in enumerate(before):
+            ways = [way for way in (longest[b] for b in own if b < k) if way is not None]
+            if k in entry:
+                ways.append((0, ()))
+            best = max(ways, default=None)
+            longest.append(best and (best[0] + stages[k].firing, (*best[1], k)))
+        for own in exits:
+            reached = [way for way in (longest[k] for k in own) if way is not None]
+            if not reached:
+                return None
+            found.append(max(reached))
+    return min(found)[1]
 
 
 def longest_path(
@@ -63,7 +132,7 @@ def longest_path(
             times[task.name] = task.last_ns(problem.type[place])
     for network, choice in zip(problem.networks, assignment.choice, strict=True):
         if network.group == group.name:
-            times[network.name] = network.candidates[choice].latency
+            times[network.name] = latencies(group, network)[choice]
     order = precedence(problem, group)
     longest: dict[str, tuple[int, tuple[str, ...]]] = {}
     for name, before in order.before.items():

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from math import ceil
 
 from ...networks.bands.choose import Choice
+from .power import PowerModel
 from .problem import Candidate, DeadlineNetwork, DeadlineTask, JointProblem
 
 
@@ -31,7 +33,20 @@ def banded(problem: JointProblem, chosen: Mapping[str, Choice]) -> JointProblem:
             for n in problem.networks
         ),
         bands={name: choice.bands for name, choice in chosen.items() if choice.bands},
+        power=_slower_work(problem, chosen),
     )
+
+
+def _slower_work(problem: JointProblem, chosen: Mapping[str, Choice]) -> PowerModel | None:
+    """The power model with the mean times of bands."""
+    model = problem.power
+    if model is None:
+        return None
+    works = {name: dict(own) for name, own in model.works.items()}
+    for name, choice in chosen.items():
+        for type_ in problem.cpu_types & works.get(name, {}).keys() if choice.bands else ():
+            works[name][type_] = works[name][type_].longer(Fraction(choice.time))
+    return replace(model, works=works)
 
 
 def _slower_item(task: DeadlineTask, choice: Choice, cpus: frozenset[str]) -> DeadlineTask:

@@ -82,8 +82,21 @@ class LeastPower:
 
     @property
     def gap(self) -> float:
-        """The maximum relative distance from the bound."""
+        """The maximum relative distance from the bound; infinite without one."""
+        if self.watts <= self.bound:
+            return 0.0
         return float(self.watts / self.bound - 1) if self.bound else inf
+
+    @property
+    def without_bound(self) -> LeastPower:
+        """The same where other answers were possible than those that the bound is for."""
+        return replace(self, bound=Fraction(0))
+
+    def of_program(self, watts: Fraction) -> LeastPower:
+        """With the power of the program that was made; if that is clearly less than the bound says,
+        there is none."""
+        found = replace(self, watts=watts)
+        return found if watts >= self.bound * (1 - NEAR) else found.without_bound
 
     @property
     def proved(self) -> bool:

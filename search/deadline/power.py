@@ -90,6 +90,11 @@ class MeanWork:
             return self.energy_nj * firings_per_ns / pool.busy_w[-1]
         return self.mean_ns * firings_per_ns
 
+    def longer(self, factor: Fraction) -> MeanWork:
+        """The same work where it takes so many times as long."""
+        energy = None if self.energy_nj is None else self.energy_nj * factor
+        return MeanWork(self.mean_ns * factor, self.longest_ns * factor, energy)
+
     def part(self, longest_ns: Fraction) -> MeanWork:
         """The part of it that takes so long in the worst case."""
         share = longest_ns / self.longest_ns

@@ -18,7 +18,7 @@ from math import inf
 from typing import Any
 
 from ...model.platform import Pool
-from .lengths import Precedence, precedence
+from .lengths import Precedence, latencies, precedence
 from .problem import DeadlineNetwork, DeadlineTask, JointProblem
 
 #: The solver computes in floating point: bounds are lowered by this much.
@@ -65,6 +65,7 @@ class _LinearProgram:
         self._engines: dict[str, list[Any]] = {k: [] for k in problem.of_type}
         #: By task, network and follower: what it is a fraction of, and the ns of a firing of that.
         self._times: dict[str, list[tuple[Any, int]]] = {f.name: [] for f in problem.followers}
+        self._latencies: list[list[int]] = []
         self._chosen = [self._choose_candidate(network) for network in problem.networks]
         self._late: set[tuple[int, int]] = set()
         #: By task: its fractions on types of processors.
@@ -86,8 +87,9 @@ class _LinearProgram:
             for stage in candidate.stages:
                 self._loads[stage.type].append((fraction, float(stage.work / period)))
                 self._engines[stage.type].append(fraction)
-        latencies = (candidate.latency for candidate in network.candidates)
-        self._times[network.name] = list(zip(fractions, latencies, strict=True))
+        group = next(g for g in self._problem.groups if g.name == network.group)
+        self._latencies.append(latencies(group, network))
+        self._times[network.name] = list(zip(fractions, self._latencies[-1], strict=True))
         return fractions
 
     def _share(self, task: DeadlineTask) -> None:
@@ -175,8 +177,8 @@ class _LinearProgram:
         for n, network in enumerate(self._problem.networks):
             if network.name in rows:
                 others = rows[network.name] - least[network.name]
-                for c, candidate in enumerate(network.candidates):
-                    if others + candidate.latency > due:
+                for c, latency in enumerate(self._latencies[n]):
+                    if others + latency > due:
                         self._chosen[n][c].SetUb(0)
                         self._late.add((n, c))
 

@@ -50,6 +50,8 @@ def _held(problems: Collection[JointProblem], cores: FewestCores | None) -> Iter
         yield "networks in one piece"
     if any(problem.bands for problem in problems):
         yield "bands"
+    if any(problem.machines for problem in problems):
+        yield "machines"
     pools = [pool for problem in problems for pool in problem.platform.pools]
     if any(len(pool.frequencies_hz) > 1 for pool in pools):
         yield "clock rates"

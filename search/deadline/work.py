@@ -13,7 +13,7 @@ from ..frequency.problem import Domain
 from .power import PowerModel
 from .problem import (
     Assignment,
-    CandidateStage,
+    Candidate,
     DeadlineNetwork,
     DeadlineTask,
     JointProblem,
@@ -40,15 +40,15 @@ def task_work(problem: JointProblem, task: DeadlineTask, pool: Pool) -> Fraction
 
 
 def stage_work(
-    problem: JointProblem,
-    network: DeadlineNetwork,
-    stage: CandidateStage,
-    pool: Pool,
+    problem: JointProblem, network: DeadlineNetwork, candidate: Candidate, s: int, pool: Pool
 ) -> Fraction:
-    """The work of a stage of a network on a pool: its part of the whole."""
-    whole = model_of(problem).work(network.name, pool.type)
-    rate = stage.firings / problem.period[network.group]
-    return whole.part(Fraction(stage.firing)).share(pool, rate)
+    """The work of a stage of a candidate on a pool: a network that is not cut has all of it, else a
+    stage has its part by the worst cases."""
+    stage = candidate.stages[s]
+    work = model_of(problem).work(network.name, pool.type)
+    if len(candidate.stages) > 1:
+        work = work.part(Fraction(stage.firing))
+    return work.share(pool, stage.firings / problem.period[network.group])
 
 
 def domains(problem: JointProblem, assignment: Assignment) -> tuple[Domain, ...]:
@@ -61,7 +61,7 @@ def domains(problem: JointProblem, assignment: Assignment) -> tuple[Domain, ...]
     for network, choice, places in zip(
         problem.networks, assignment.choice, assignment.stages, strict=True
     ):
-        for stage, place in zip(network.candidates[choice].stages, places, strict=True):
+        for s, place in enumerate(places):
             pool = platform.pool_of(place)
-            work[pool.name] += stage_work(problem, network, stage, pool)
+            work[pool.name] += stage_work(problem, network, network.candidates[choice], s, pool)
     return model_of(problem).domains(work)

@@ -182,7 +182,7 @@ def test_a_limit_of_power_counts_as_well(text: Path) -> None:
     assert choices(found)["one"] == {"A.see": "quick"}
     assert found.states is not None
     assert next(r.why for r in found.states.refused if r.state == "one").startswith(
-        "`one` takes at least 4 W"
+        "`one` takes 4 W"
     )
 
 

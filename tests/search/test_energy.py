@@ -22,6 +22,7 @@ from flowc.search.deadline.auto import SEARCHES
 from flowc.search.deadline.energy import of_least_power
 from flowc.search.deadline.energy_model import EnergyModel, StateProblem
 from flowc.search.deadline.energy_relaxed import relaxed_power
+from flowc.search.deadline.lengths import latencies, rows
 from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.power import MeanWork, PowerModel, clock_of
 from flowc.search.deadline.problem import (
@@ -30,12 +31,14 @@ from flowc.search.deadline.problem import (
     CandidateStage,
     DeadlineNetwork,
     DeadlineTask,
+    InnerTensor,
     JointChannel,
     JointProblem,
     TaskGroup,
 )
+from flowc.search.deadline.scenario_ga import _dealt_out
 from flowc.search.deadline.verdict import verdict
-from flowc.search.deadline.work import domains
+from flowc.search.deadline.work import domains, stage_work
 
 import least_power
 from builds import Write
@@ -250,3 +253,132 @@ def test_less_power_costs_balance_and_each_point_is_what_its_pins_are(write: Wri
         assert pinned is not None and pinned.outcome.power is not None
         assert float(pinned.outcome.power.watts) == pytest.approx(point.watts)
         assert float(pinned.outcome.maximum) == pytest.approx(point.utilization)
+
+
+# -- the search of the thesis ----------------------------------------------------------------------
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_evolution_with_greedy_clocks_never_takes_less(seed: int) -> None:
+    problem = drawn(seed)
+    least = min(watts for watts, _ in every(problem))
+    found = SEARCHES["scenario-ga"](problem, 0, Budget(evaluations=40), None, ALONE)
+    assert found.power is not None and found.verdict is not None and found.verdict.feasible
+    assert found.power.watts >= least and not found.power.proved
+
+
+def test_the_search_of_the_thesis_has_a_name(write: Write) -> None:
+    two = "scenario C { event go  minimise energy  initial state one { run A }  state two { run A period 50 ms }  one -> two on go  two -> one on go }\n"
+    path = write(TEXT + two, t_py=CODE)
+    found = flowc.map(path, platform="b", budget=5, measure=False, search="scenario-ga")
+    assert found.mapping.search == "scenario-ga" and found.states is not None and not found.late
+    power, best = found.states.least_power, mapped(write, TEXT + two).states
+    assert power is not None and best is not None and best.least_power is not None
+    assert power.watts >= best.least_power.watts and best.least_power.proved
+
+
+def test_stages_are_dealt_out_in_turn() -> None:
+    """Algorithm 5: apps with the longest stage on a DLA first, behind them those that share a
+    state."""
+    problem = drawn(0)
+    placed = _dealt_out({"": StateProblem(problem, Fraction(1))}, {"A.net": 1})
+    assert placed.networks["A.net"] == (1, ("d", "g"))
+    assert placed.tasks["A.t"] == "core[0]"
+    assert placed.tasks["B.t"] in ("core[1]", "g")
+
+
+# -- what bounds may not count ---------------------------------------------------------------------
+def least_of(problem: JointProblem) -> Fraction:
+    return min(watts for watts, _ in every(problem))
+
+
+def test_engines_are_counted_for_each_processor() -> None:
+    problem = drawn(0)
+    core, gpu, dla = problem.platform.pools
+    two = replace(dla, count=2, indexed=True, engines=1)
+    cheap = Candidate("dla", (CandidateStage("dla", (MS,), "l"),))
+    dear = Candidate("gpu", (CandidateStage("gpu", (9 * MS,), "l"),))
+    networks = tuple(DeadlineNetwork(name, name[0], (cheap, dear)) for name in ("A.net", "B.net"))
+    platform = replace(problem.platform, pools=(core, gpu, two))
+    assert problem.power is not None
+    clocks = (*problem.power.clocks[:2], clock_of(two, None, True))
+    works = {**problem.power.works, "B.net": problem.power.works["A.net"]}
+    power = replace(problem.power, clocks=clocks, works=works)
+    problem = replace(problem, platform=platform, networks=networks, power=power)
+    found = searched(problem)
+    assert found.assignment is not None and found.power is not None
+    assert sorted(found.assignment.stages) == [("d[0]",), ("d[1]",)] and found.power.proved
+
+
+def test_stages_side_by_side_are_no_row() -> None:
+    """One stage has the first half of a network, the other one reads the input as well."""
+    one = CandidateStage("dla", (20 * MS,), "y1", end=2)
+    other = CandidateStage("dla", (20 * MS,), None, end=3)
+    candidate = Candidate("dla-dla", (one, other))
+    tensors = (InnerTensor(0, (1,), 1),)
+    network = DeadlineNetwork("A.net", "A", (candidate,), tensors=tensors)
+    beside = JointChannel("A.t", "A.net", readers=(0, 2))
+    behind = JointChannel("A.t", "A.net", readers=(0,))
+    group = TaskGroup("A", Fraction(MS), None, 1, (beside,))
+    assert rows(group, network) in (((0,),), ((1,),))
+    assert latencies(group, network) == [20 * MS]
+    row = replace(network, tensors=(InnerTensor(0, (1, 2), 1),))
+    assert rows(replace(group, channels=(behind,)), row) == ((0, 1),)
+    early = JointChannel("A.net", "A.t2", maker=1)
+    assert rows(replace(group, channels=(behind, early)), row) == ((0,),)
+    late = JointChannel("A.net", "A.t2", maker=2)
+    assert rows(replace(group, channels=(behind, late)), network) == (None,)
+
+
+def test_an_iteration_does_not_wait_for_what_leads_to_none_of_its_ends(write: Write) -> None:
+    """The reader takes what the last iteration made: the maker's long firing is late for
+    nothing, on slow cores as well."""
+    text = """
+platform b {
+    cpu big[2] type big scheduler fixed_priority idle [0] W busy [6] W
+    cpu little[2] type little scheduler fixed_priority idle [0] W busy [1] W
+}
+task S { out a: float32 rate 2   wcet 1 ms }
+task F { in a: float32   out b: float32 rate [1, 1]   wcet [1, 40] ms }
+task K { in b: float32   wcet 1 ms }
+app A { period 100 ms  deadline 30 ms  s: S  f: F  k: K   s -> f   f -> delay 1 -> k }
+"""
+    found = mapped(write, text, "energy")
+    assert found.joint is not None and found.joint.outcome.power is not None
+    assert not found.late and found.joint.outcome.power.watts == Fraction(44, 100)
+
+
+def test_a_network_that_is_not_cut_takes_what_it_takes() -> None:
+    """Its layers may take longer than the whole, by their own worst cases."""
+    problem = drawn(0)
+    network = problem.networks[0]
+    whole, cut = network.candidates[0], network.candidates[1]
+    work, pool = MeanWork(Fraction(5 * MS), Fraction(10 * MS)), problem.platform.pools[1]
+    power = replace(problem.power, works={"A.net": {"gpu": work}})  # type: ignore[type-var]
+    problem = replace(problem, power=power)
+    period = problem.period["A"]
+    assert stage_work(problem, network, whole, 0, pool) == 5 * MS / period
+    part = Fraction(cut.stages[1].firing, 10 * MS)
+    assert stage_work(problem, network, cut, 1, pool) == 5 * MS * part / period
+
+
+def test_of_states_with_fixed_clocks_that_is_said(write: Write) -> None:
+    two = "scenario C { event go  initial state one { run A  power 5 W }  state two { run A }  one -> two on go }\n"
+    states = mapped(write, TEXT + two, "energy").states
+    assert states is not None and states.least_power is not None
+    assert states.least_power.scope.moved == ("places of tasks", "clock rates")
+    assert states.least_power.scope.held == ("one placement for all states", "clock rates of two")
+
+
+@pytest.mark.parametrize("factor", [Fraction(1, 10**6), Fraction(10**4)])
+def test_small_and_large_powers_are_proved(factor: Fraction) -> None:
+    problem = drawn(1)
+    pools = []
+    for pool in problem.platform.pools:
+        idle, busy = (tuple(w * factor for w in own) for own in (pool.idle_w, pool.busy_w))
+        pools.append(replace(pool, idle_w=idle, busy_w=busy))
+    platform = replace(problem.platform, pools=tuple(pools), power_w=Fraction(0))
+    assert problem.power is not None
+    clocks = tuple(clock_of(p, None, True) for p in pools)
+    power = PowerModel(clocks, Fraction(0), problem.power.works)
+    problem = replace(problem, platform=platform, power=power)
+    found = searched(problem).power
+    assert found is not None and found.proved and found.watts == least_of(problem)
