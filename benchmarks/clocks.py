@@ -177,11 +177,20 @@ def highest(board: Board, states: tuple[tuple[int, ...], ...]) -> tuple[int, int
     own = fps
 
     def run(problem: JointProblem, part: Budget) -> Outcome:
-        return search(problem, name="auto", seed=SEED, budget=part)
+        return search(
+            problem,
+            name="auto",
+            seed=SEED,
+            budget=part,
+        )
 
     while True:
         problems = {str(n): state(board, cameras, own + 1)[0] for n, cameras in enumerate(states)}
-        found = search_states(problems, run, budget=Budget(BUDGET)).states.values()
+        found = search_states(
+            problems,
+            run,
+            budget=Budget(BUDGET),
+        ).states.values()
         if len(found) < len(states) or not all(
             o.verdict is not None and o.verdict.feasible for o in found
         ):
@@ -240,7 +249,11 @@ def tuned(board: Board, name: str, fps: int, brute: bool) -> Iterator[list[str]]
         ]
 
 
-def together(name: str, states: tuple[tuple[int, ...], ...], fps: int) -> list[str]:
+def together(
+    name: str,
+    states: tuple[tuple[int, ...], ...],
+    fps: int,
+) -> list[str]:
     """Places of the least utilization, and then the best clocks, beside places, cuts and clocks
     together: the mean power, and how far it is from the least possible."""
     whole = powered(boards.imgprocessing(fps))
@@ -255,15 +268,34 @@ def together(name: str, states: tuple[tuple[int, ...], ...], fps: int) -> list[s
         )
 
     def run(problem: JointProblem, part: Budget) -> Outcome:
-        return search(problem, name="auto", seed=SEED, budget=part)
+        return search(
+            problem,
+            name="auto",
+            seed=SEED,
+            budget=part,
+        )
 
     begin = time.monotonic()
-    found = search_states(problems, run, budget=Budget(BUDGET))
+    found = search_states(
+        problems,
+        run,
+        budget=Budget(BUDGET),
+    )
     share = Fraction(1, len(states))
     posed = {n: StateProblem(problem, share) for n, problem in problems.items()}
-    best = with_least_power(found, posed, run, seed=SEED, budget=Budget(TOGETHER))
+    best = with_least_power(
+        found,
+        posed,
+        run,
+        seed=SEED,
+        budget=Budget(TOGETHER),
+    )
     seconds = time.monotonic() - begin
-    evolved = scenario_ga(posed, seed=SEED, budget=Budget(TOGETHER)).power
+    evolved = scenario_ga(
+        posed,
+        seed=SEED,
+        budget=Budget(TOGETHER),
+    ).power
     power, first, by_greedy = best.power, Fraction(0), Fraction(0)
     assert power is not None
     for state_name, problem in problems.items():
@@ -300,8 +332,21 @@ def main(brute: bool) -> None:
     """All tables."""
     others = Others()
     print(f"{machine()}; {others.text()}\n")
-    head = ["", "fps", "W", "clocks after", "greedy after", "scenario-ga"]
-    head += ["of greedy", "of ga", "at least", "above", "s"]
+    head = [
+        "",
+        "fps",
+        "W",
+        "clocks after",
+        "greedy after",
+        "scenario-ga",
+    ]
+    head += [
+        "of greedy",
+        "of ga",
+        "at least",
+        "above",
+        "s",
+    ]
     print(table([head, *compared()]), end="\n\n")
     if "--together" in sys.argv[1:]:
         return
