@@ -146,13 +146,6 @@ SEARCHES: tuple[Search, ...] = (
         "Kim's thesis, ch. 5: networks first, then tasks",
         _deadlines("baseline"),
     ),
-    Search(
-        "scenario-ga",
-        "deadlines",
-        "Kim's thesis, ch. 4: the least power of states, greedy clocks",
-        _deadlines("scenario-ga"),
-        "deap",
-    ),
 )
 
 

@@ -31,7 +31,6 @@ from ...search.deadline.outcome import LeastPower, Outcome
 from ...search.deadline.per_state_placement import own_places, with_own
 from ...search.deadline.power import PowerModel
 from ...search.deadline.problem import JointProblem
-from ...search.deadline.scenario_ga import scenario_ga
 from ...search.deadline.scope import scope_of
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.events import Teller
@@ -178,13 +177,6 @@ class StateSearch:
         for name, problem in problems.items():
             state = valid.scenario.state(name)
             states[name] = StateProblem(problem, state.weight, state.power_w)
-        if self.request.search == "scenario-ga":
-            return scenario_ga(
-                states,
-                seed=self.request.seed,
-                budget=budget,
-                progress=Teller(self.request.progress),
-            )
         if not self._counts_energy(valid):
             return self._common(valid, problems, budget)
         found = self._common(valid, problems, budget.part(PLACES))

@@ -26,7 +26,6 @@ from .outcome import Outcome
 from .place import plain
 from .problem import Assignment, DeadlineTask, JointProblem, in_common
 from .relaxed import Relaxed, relax
-from .scenario_ga import scenario_ga_of_one
 from .scope import scope_of
 from .verdict import verdict
 
@@ -70,7 +69,7 @@ def search(
     def run(other: JointProblem, part: Budget) -> Outcome:
         return SEARCHES[name](other, seed, part, None, search_workers)
 
-    if "energy" in objectives and name != "scenario-ga":
+    if "energy" in objectives:
         found = of_least_power(
             run(problem, budget.part(PLACES)),
             problem,
@@ -403,16 +402,6 @@ class _Staged:
         )
 
 
-def _scenario_ga(
-    problem: JointProblem,
-    seed: int,
-    budget: Budget,
-    progress: Progress | None,
-    search_workers: SearchWorkers,
-) -> Outcome:
-    return scenario_ga_of_one(problem, seed=seed, budget=budget, progress=progress)
-
-
 #: Problem, seed, budget, who is told, who helps.
 Run = Callable[[JointProblem, int, Budget, "Progress | None", SearchWorkers], Outcome]
 
@@ -422,5 +411,4 @@ SEARCHES: dict[str, Run] = {
     "heuristic-ga": _genetic("heuristic-ga", heuristic_ga),
     "entire-ga": _genetic("entire-ga", entire_ga),
     "baseline": _genetic("baseline", baseline),
-    "scenario-ga": _scenario_ga,
 }

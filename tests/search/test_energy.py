@@ -36,7 +36,7 @@ from flowc.search.deadline.problem import (
     JointProblem,
     TaskGroup,
 )
-from flowc.search.deadline.scenario_ga import _dealt_out
+from flowc.search.deadline.scenario_ga import _dealt_out, scenario_ga_of_one
 from flowc.search.deadline.verdict import verdict
 from flowc.search.deadline.work import domains, stage_work
 
@@ -260,19 +260,9 @@ def test_less_power_costs_balance_and_each_point_is_what_its_pins_are(write: Wri
 def test_evolution_with_greedy_clocks_never_takes_less(seed: int) -> None:
     problem = drawn(seed)
     least = min(watts for watts, _ in every(problem))
-    found = SEARCHES["scenario-ga"](problem, 0, Budget(evaluations=40), None, ALONE)
+    found = scenario_ga_of_one(problem, seed=0, budget=Budget(evaluations=40))
     assert found.power is not None and found.verdict is not None and found.verdict.feasible
     assert found.power.watts >= least and not found.power.proved
-
-
-def test_the_search_of_the_thesis_has_a_name(write: Write) -> None:
-    two = "scenario C { event go  minimise energy  initial state one { run A }  state two { run A period 50 ms }  one -> two on go  two -> one on go }\n"
-    path = write(TEXT + two, t_py=CODE)
-    found = flowc.map(path, platform="b", budget=5, measure=False, search="scenario-ga")
-    assert found.mapping.search == "scenario-ga" and found.states is not None and not found.late
-    power, best = found.states.least_power, mapped(write, TEXT + two).states
-    assert power is not None and best is not None and best.least_power is not None
-    assert power.watts >= best.least_power.watts and best.least_power.proved
 
 
 def test_stages_are_dealt_out_in_turn() -> None:
