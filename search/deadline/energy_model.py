@@ -25,7 +25,7 @@ from ...model.scope import Scope
 from ..budget import Budget
 from ..frequency.problem import Levels
 from .lengths import precedence, rows
-from .loads import Placing, Solver, Status, told_apart
+from .loads import THREADS, Placing, Solver, Status, told_apart
 from .otherwise import all_groups, otherwise, reaching, used_by
 from .power import Clock, PowerModel
 from .problem import JointProblem, TaskGroup
@@ -369,7 +369,9 @@ class EnergyModel:
 
     def solve(self, seed: int, left: Budget) -> EnergyAnswer:
         """The least power that is not ruled out, as far as it is known."""
-        status, solver = self._solver.run(self._model, seed, left, self._scale * UNIT * 1e-6)
+        gap = self._scale * UNIT * 1e-6
+        threads = 1 if left.counted else THREADS  # taking turns costs these programs most of it
+        status, solver = self._solver.run(self._model, seed, left, gap, threads)
         if status == "infeasible":
             return EnergyAnswer(status, None, {}, Fraction(0))
         units = Fraction(max(0, floor(solver.best_objective_bound)))
