@@ -10,9 +10,9 @@ Table 4.7 (1,120 combinations) that take least: the proved optimum, beside the g
 thesis and the highest rates, at three periods of each scenario; witnesses of a longer period are
 handed on to the next shorter one. `--brute` tests all combinations of one state of each as well.
 
-Before that, places, cuts and clocks are searched together (`minimise energy`), beside the places of
-the least utilization with the best clocks for these, and with those of the greedy rule, and beside
-the search of the thesis (`scenario-ga`) in the same time; `--together` prints this table alone.
+First come places, cuts and clocks together (`minimise energy`), beside
+the best clocks after places of the least utilization;
+`--together` prints this alone.
 
 The powers are made up (voltages that rise with the rate, some watts at the highest): the thesis
 shows curves only. So what is to be seen is who finds what with how many tests, not how much a
@@ -45,7 +45,6 @@ from flowc.search.deadline.outcome import Outcome
 from flowc.search.deadline.power import MeanWork, PowerModel, clock_of
 from flowc.search.deadline.problem import Assignment, JointProblem
 from flowc.search.deadline.program import timed
-from flowc.search.deadline.scenario_ga import scenario_ga
 from flowc.search.deadline.states import search_states
 from flowc.search.deadline.work import domains as power_of
 from flowc.search.frequency.greedy import greedy
@@ -91,24 +90,36 @@ def state(
     board: Board, cameras: tuple[int, ...], fps: Fraction | int
 ) -> tuple[JointProblem, Assignment]:
     """The part of the mapping that runs in a state."""
-    names = {f"G{c + 1}" for c in cameras}
     whole, given = board.problem, board.assignment
-    teams = tuple(replace(t, period_ns=boards.period(fps)) for t in whole.groups if t.name in names)
-    items = [
-        (i, place) for i, place in zip(whole.tasks, given.tasks, strict=True) if i.group in names
-    ]
-    nets = [
-        x
-        for x in zip(whole.networks, given.choice, given.stages, strict=True)
-        if x[0].group in names
-    ]
-    problem = replace(
-        whole, groups=teams, tasks=tuple(i for i, _ in items), networks=tuple(n for n, _, _ in nets)
-    )
+    problem = of_cameras(whole, cameras)
+    groups = tuple(replace(group, period_ns=boards.period(fps)) for group in problem.groups)
+    place = {t.name: p for t, p in zip(whole.tasks, given.tasks, strict=True)}
+    cut = {
+        network.name: (choice, stages)
+        for network, choice, stages in zip(whole.networks, given.choice, given.stages, strict=True)
+    }
     places = Assignment(
-        tuple(c for _, c, _ in nets), tuple(s for _, _, s in nets), tuple(p for _, p in items)
+        tuple(cut[network.name][0] for network in problem.networks),
+        tuple(cut[network.name][1] for network in problem.networks),
+        tuple(place[task.name] for task in problem.tasks),
     )
-    return problem, places
+    return replace(problem, groups=groups), places
+
+
+def of_cameras(whole: JointProblem, cameras: tuple[int, ...]) -> JointProblem:
+    """The part of a problem that is about some cameras."""
+    names = {f"G{c + 1}" for c in cameras}
+    return replace(
+        whole,
+        groups=tuple(group for group in whole.groups if group.name in names),
+        tasks=tuple(task for task in whole.tasks if task.group in names),
+        networks=tuple(network for network in whole.networks if network.group in names),
+    )
+
+
+def searched(problem: JointProblem, part: Budget) -> Outcome:
+    """The default search."""
+    return search(problem, name="auto", seed=SEED, budget=part)
 
 
 def powered(problem: JointProblem) -> JointProblem:
@@ -123,7 +134,14 @@ def powered(problem: JointProblem) -> JointProblem:
             volts = Fraction(65, 100) + Fraction(35, 100) * speed
             idle.append(top_idle * (volts + volts**2 * speed) / 2)
             busy.append(top_busy * volts**2 * speed)
-        pools.append(replace(pool, frequencies_hz=hz, idle_w=tuple(idle), busy_w=tuple(busy)))
+        pools.append(
+            replace(
+                pool,
+                frequencies_hz=hz,
+                idle_w=tuple(idle),
+                busy_w=tuple(busy),
+            )
+        )
     mean = MeanWork(MEAN, Fraction(1))
     for task in problem.tasks:
         works[task.name] = {kind: mean.part(Fraction(ns)) for kind, ns in task.wcet_ns.items()}
@@ -176,21 +194,9 @@ def highest(board: Board, states: tuple[tuple[int, ...], ...]) -> tuple[int, int
         fps += 1
     own = fps
 
-    def run(problem: JointProblem, part: Budget) -> Outcome:
-        return search(
-            problem,
-            name="auto",
-            seed=SEED,
-            budget=part,
-        )
-
     while True:
         problems = {str(n): state(board, cameras, own + 1)[0] for n, cameras in enumerate(states)}
-        found = search_states(
-            problems,
-            run,
-            budget=Budget(BUDGET),
-        ).states.values()
+        found = search_states(problems, searched, budget=Budget(BUDGET)).states.values()
         if len(found) < len(states) or not all(
             o.verdict is not None and o.verdict.feasible for o in found
         ):
@@ -254,48 +260,16 @@ def together(
     states: tuple[tuple[int, ...], ...],
     fps: int,
 ) -> list[str]:
-    """Places of the least utilization, and then the best clocks, beside places, cuts and clocks
-    together: the mean power, and how far it is from the least possible."""
+    """The mean power of places, cuts and clocks together, and the least possible;
+    beside that of clocks after places."""
     whole = powered(boards.imgprocessing(fps))
-    problems = {}
-    for n, cameras in enumerate(states):
-        names = {f"G{c + 1}" for c in cameras}
-        problems[str(n)] = replace(
-            whole,
-            groups=tuple(g for g in whole.groups if g.name in names),
-            tasks=tuple(t for t in whole.tasks if t.group in names),
-            networks=tuple(n for n in whole.networks if n.group in names),
-        )
-
-    def run(problem: JointProblem, part: Budget) -> Outcome:
-        return search(
-            problem,
-            name="auto",
-            seed=SEED,
-            budget=part,
-        )
-
+    problems = {str(n): of_cameras(whole, cameras) for n, cameras in enumerate(states)}
     begin = time.monotonic()
-    found = search_states(
-        problems,
-        run,
-        budget=Budget(BUDGET),
-    )
+    found = search_states(problems, searched, budget=Budget(BUDGET))
     share = Fraction(1, len(states))
     posed = {n: StateProblem(problem, share) for n, problem in problems.items()}
-    best = with_least_power(
-        found,
-        posed,
-        run,
-        seed=SEED,
-        budget=Budget(TOGETHER),
-    )
+    best = with_least_power(found, posed, searched, seed=SEED, budget=Budget(TOGETHER))
     seconds = time.monotonic() - begin
-    evolved = scenario_ga(
-        posed,
-        seed=SEED,
-        budget=Budget(TOGETHER),
-    ).power
     power, first, by_greedy = best.power, Fraction(0), Fraction(0)
     assert power is not None
     for state_name, problem in problems.items():
@@ -311,9 +285,7 @@ def together(
         f"{float(power.watts):.3f}",
         f"{float(first):.3f}",
         f"{float(by_greedy):.3f}",
-        "none" if evolved is None else f"{float(evolved.watts):.3f}",
         f"{float(power.watts / by_greedy):.3f}",
-        "-" if evolved is None else f"{float(power.watts / evolved.watts):.3f}",
         f"{float(power.bound):.3f}",
         f"{power.gap:.1%}",
         f"{seconds:.0f}",
@@ -338,11 +310,7 @@ def main(brute: bool) -> None:
         "W",
         "clocks after",
         "greedy after",
-        "scenario-ga",
-    ]
-    head += [
-        "of greedy",
-        "of ga",
+        "of that",
         "at least",
         "above",
         "s",

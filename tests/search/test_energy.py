@@ -36,7 +36,6 @@ from flowc.search.deadline.problem import (
     JointProblem,
     TaskGroup,
 )
-from flowc.search.deadline.scenario_ga import _dealt_out, scenario_ga_of_one
 from flowc.search.deadline.verdict import verdict
 from flowc.search.deadline.work import domains, stage_work
 
@@ -253,26 +252,6 @@ def test_less_power_costs_balance_and_each_point_is_what_its_pins_are(write: Wri
         assert pinned is not None and pinned.outcome.power is not None
         assert float(pinned.outcome.power.watts) == pytest.approx(point.watts)
         assert float(pinned.outcome.maximum) == pytest.approx(point.utilization)
-
-
-# -- the search of the thesis ----------------------------------------------------------------------
-@pytest.mark.parametrize("seed", [0, 1, 4])
-def test_evolution_with_greedy_clocks_never_takes_less(seed: int) -> None:
-    problem = drawn(seed)
-    least = min(watts for watts, _ in every(problem))
-    found = scenario_ga_of_one(problem, seed=0, budget=Budget(evaluations=40))
-    assert found.power is not None and found.verdict is not None and found.verdict.feasible
-    assert found.power.watts >= least and not found.power.proved
-
-
-def test_stages_are_dealt_out_in_turn() -> None:
-    """Algorithm 5: apps with the longest stage on a DLA first, behind them those that share a
-    state."""
-    problem = drawn(0)
-    placed = _dealt_out({"": StateProblem(problem, Fraction(1))}, {"A.net": 1})
-    assert placed.networks["A.net"] == (1, ("d", "g"))
-    assert placed.tasks["A.t"] == "core[0]"
-    assert placed.tasks["B.t"] in ("core[1]", "g")
 
 
 # -- what bounds may not count ---------------------------------------------------------------------
