@@ -16,9 +16,7 @@ from fractions import Fraction
 from functools import cache
 from math import ceil
 
-from ...analysis.timing.least import Least
-from ...analysis.timing.response_time import worst_cases, worst_cases_in_time
-from ...analysis.timing.slower import slower
+from ...analysis.timing.response_time import worst_cases
 from ...analysis.timing.system import Refused, TimedSystem, utilization, with_its_workers
 from ...model.diagnostic import Diagnostic, Errors, listed
 from ...model.mapping import StateBound
@@ -31,6 +29,7 @@ from ...search.deadline.answer import mapping_of
 from ...search.deadline.power import PowerModel, power_model
 from ...search.deadline.problem import JointProblem
 from ...search.deadline.program import stage_names
+from ...search.deadline.rates import SystemAtRates
 from ...search.deadline.verdict import MappingVerdict, with_bounds
 from ...search.deadline.work import model_of
 from ...search.frequency.greedy import greedy
@@ -53,8 +52,8 @@ class Clocked:
 
     `tests` of `combinations` were tested: the `whole` of those that take less power, or some
     (`search.frequency.optimal`). `domains` are the clocks with the rates that may be chosen, and
-    `levels` the chosen ones; `fastest` is the program at the highest rates. `parts` has the power
-    of the board and of each pool, in watts.
+    `levels` the chosen ones; `program` is what they are judged by. `parts` has the power of the
+    board and of each pool, in watts.
     """
 
     joint: Joint
@@ -66,7 +65,7 @@ class Clocked:
     whole: bool
     domains: tuple[Domain, ...]
     levels: Levels
-    fastest: TimedSystem
+    program: SystemAtRates
     parts: tuple[tuple[str, Fraction], ...]
 
 
@@ -176,8 +175,15 @@ def _clocked(
     """The state at its rates, and its faults."""
     platform = valid.platform
     domains = _domains(joint, mapping.system, platform)
-    program = _ProgramAtRates(joint.problem, mapping, platform, domains)
-    problem = ClockProblem(domains, platform.power_w, cache(program.holds), program.surely_late)
+    # A program has one order, whatever its clocks.
+    program = SystemAtRates(with_its_workers(mapping.system), model_of(joint.problem))
+
+    @cache
+    def holds(levels: Levels) -> bool:
+        worst = program.bounds_in_time(levels)
+        return worst is not None and not with_bounds(joint.problem, mapping.verdict, worst).late
+
+    problem = ClockProblem(domains, platform.power_w, holds, program.surely_late)
     best = optimal(problem, infeasible_levels=infeasible_levels, retest_budget=retest_budget)
     by_greedy = greedy(problem)
     if by_greedy.watts is not None and (best.watts is None or by_greedy.watts < best.watts):
@@ -208,49 +214,13 @@ def _clocked(
         best.whole,
         domains,
         levels,
-        program.fastest,
+        program,
         (
             ("board", platform.power_w),
             *((d.name, d.watts[k]) for d, k in zip(domains, levels, strict=True)),
         ),
     )
     return clocked, best.witnesses
-
-
-class _ProgramAtRates:
-    """The program of a state at clock rates: its timing, and whether it keeps its deadlines."""
-
-    def __init__(
-        self,
-        problem: JointProblem,
-        mapping: BoundedMapping,
-        platform: Platform,
-        domains: tuple[Domain, ...],
-    ) -> None:
-        # A program has one order, whatever its clocks.
-        self.fastest = with_its_workers(mapping.system)
-        self._problem, self._verdict = problem, mapping.verdict
-        self._platform, self._domains = platform, domains
-        pool_of = {p: n for n, pool in enumerate(platform.pools) for p in pool.processors}
-        self._least = Least(self.fastest, pool_of)
-
-    def at(self, levels: Levels) -> TimedSystem:
-        """Its timing at these levels."""
-        return slower(self.fastest, dict(_factors(self._platform, self._domains, levels)))
-
-    def surely_late(self, levels: Levels) -> bool:
-        """A quick test: if true, a deadline is missed."""
-        return self._least.missed(_slowness(self._platform, self._domains, levels))
-
-    def holds(self, levels: Levels) -> bool:
-        """Is every deadline proved to be met?"""
-        if self.surely_late(levels):
-            return False
-        try:
-            worst = worst_cases_in_time(self.at(levels))
-        except Refused:
-            return False
-        return worst is not None and not with_bounds(self._problem, self._verdict, worst).late
 
 
 def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
@@ -266,7 +236,7 @@ def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
             yield f"{here}, its slowest rate"
             continue
         slow = (*clocked.levels[:n], k - 1, *clocked.levels[n + 1 :])
-        late = _missed_at(clocked, platform, slow)
+        late = _missed_at(clocked, slow)
         power = sum(d.watts[x] for d, x in zip(clocked.domains, slow, strict=True))
         in_time = f"all is in time, and the state takes {_watts(power + platform.power_w)}"
         yield f"{here}: at {_mhz(domain.hz[k - 1])} {late or in_time}"
@@ -277,9 +247,9 @@ def why_these_rates(clocked: Clocked, platform: Platform) -> Iterator[str]:
         yield f"{clocked.tests} of {clocked.combinations} combinations were tested, {rest}"
 
 
-def _missed_at(clocked: Clocked, platform: Platform, levels: Levels) -> str:
+def _missed_at(clocked: Clocked, levels: Levels) -> str:
     """The deadlines missed at these rates, and by how much; empty if all are kept."""
-    system = slower(clocked.fastest, dict(_factors(platform, clocked.domains, levels)))
+    system = clocked.program.at(levels)
     try:
         worst = worst_cases(system)
     except Refused as refused:
@@ -312,20 +282,6 @@ def _judged(joint: Joint, verdict: MappingVerdict, system: TimedSystem) -> Joint
     seed = joint.mapping.effort.seed
     mapping = mapping_of(joint.problem, joint.outcome, verdict, seed, joint.seen, system)
     return replace(joint, mapping=mapping, verdict=verdict, program=system)
-
-
-def _factors(
-    platform: Platform, domains: tuple[Domain, ...], levels: Levels
-) -> Iterator[tuple[str, Fraction]]:
-    """The slowdown of each processor."""
-    for pool, factor in zip(platform.pools, _slowness(platform, domains, levels), strict=True):
-        yield from ((processor, factor) for processor in pool.processors)
-
-
-def _slowness(platform: Platform, domains: tuple[Domain, ...], levels: Levels) -> list[Fraction]:
-    """The slowdown of each pool; 1 if its rates are unknown."""
-    pools = zip(platform.pools, domains, levels, strict=True)
-    return [max(p.frequencies_hz) / d.hz[k] if d.hz[k] else Fraction(1) for p, d, k in pools]
 
 
 # -- power -----------------------------------------------------------------------------------------

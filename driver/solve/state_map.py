@@ -24,7 +24,7 @@ from ...model.times import times_of
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of, power_front
 from ...search.deadline.cores import by_objectives
-from ...search.deadline.energy import with_least_power
+from ...search.deadline.energy import PLACES, with_least_power
 from ...search.deadline.energy_model import StateProblem
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import LeastPower, Outcome
@@ -47,9 +47,6 @@ from .deadlines import Joint, judged, missed, searched
 from .known_times import KnownTimes
 from .request import MapRequest
 
-#: The share of the budget for places of the least utilization, with which the search for those of
-#: the least power begins.
-PLACES = 0.4
 #: The share of the budget for the search for places of its own, for each state that is late with
 #: the common ones.
 OWN = 0.25
@@ -130,13 +127,11 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class StateSearch:
-    """A search for states, independent of their variants; `chosen` are bands of networks.
-    `saves`: power counts, whatever the text minimizes."""
+    """A search for states, independent of their variants; `chosen` are bands of networks."""
 
     known: KnownTimes
     request: MapRequest
     chosen: Chosen = field(default_factory=dict)
-    saves: bool = False
 
     def problem(self, state: Valid, power: PowerModel | None = None) -> JointProblem:
         """The problem of a state, with the power model that it has. Raises Errors."""
@@ -173,19 +168,35 @@ class StateSearch:
         self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
     ) -> StatesOutcome:
         """One placement for all problems, of the least power if energy counts. Raises Refused."""
+        if not self._counts_energy(valid):
+            return self._common(valid, problems, budget)
+        found = self._common(valid, problems, budget.part(PLACES))
+        return self._with_less_power(valid, problems, found, budget.part(1 - PLACES))
+
+    def _counts_energy(self, valid: ValidScenario) -> bool:
+        """Is the least power asked for, and known?"""
+        asked = valid.scenario.least_energy or self.request.objective == "energy"
+        return asked and not valid.platform.without_power_model
+
+    def _with_less_power(
+        self,
+        valid: ValidScenario,
+        problems: dict[str, JointProblem],
+        found: StatesOutcome,
+        budget: Budget,
+    ) -> StatesOutcome:
+        """The placement of the least power that keeps the limits of states, if there is one; the
+        one that was found without."""
         states = {}
         for name, problem in problems.items():
             state = valid.scenario.state(name)
             states[name] = StateProblem(problem, state.weight, state.power_w)
-        if not self._counts_energy(valid):
-            return self._common(valid, problems, budget)
-        found = self._common(valid, problems, budget.part(PLACES))
         found = with_least_power(
             found,
             states,
             self._run,
             seed=self.request.seed,
-            budget=budget.part(1 - PLACES),
+            budget=budget,
             together=_changed_at_once(valid),
             progress=Teller(self.request.progress),
         )
@@ -193,11 +204,6 @@ class StateSearch:
             return found
         power = found.power
         return replace(found, power=replace(power, scope=power.scope.holding("variants")))
-
-    def _counts_energy(self, valid: ValidScenario) -> bool:
-        """Is the least power asked for, and known?"""
-        asked = valid.scenario.least_energy or self.request.objective == "energy" or self.saves
-        return asked and not valid.platform.without_power_model
 
     def _common(
         self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
@@ -246,8 +252,11 @@ class StateSearch:
         if not found.excessive or self._counts_energy(searched.valid):
             return found
         self.request.say("beyond a limit on power: looking for places that take less")
-        saving = replace(self, saves=True)
-        other = saving._at_its_rates(saving.searched(searched.valid, searched.budget))
+        problems, budget = searched.problems, searched.budget
+        less = self._with_less_power(searched.valid, problems, searched.outcome, budget)
+        if less.power is None:
+            return found
+        other = self._at_its_rates(replace(searched, outcome=less, own={}))
         late = any(joint.verdict is None or joint.verdict.late for joint in other.joints.values())
         return found if other.excessive or late else other
 

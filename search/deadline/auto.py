@@ -17,7 +17,7 @@ from ..budget import Budget
 from ..events import Progress
 from .anneal import anneal, relieve
 from .cores import by_objectives
-from .energy import of_least_power
+from .energy import PLACES, of_least_power
 from .exact import Optimum, solve
 from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
 from .least_late import least_late
@@ -31,9 +31,6 @@ from .verdict import verdict
 
 #: Up to this utilization of the busiest processor, fewer processors are worth more than balance.
 SLACK = Fraction(3, 10)
-#: Of the budget, what places of the least utilization get where those of the least power are
-#: looked for.
-PLACES = 0.4
 #: Of the budget, what the heuristic gets; it usually stops by itself long before.
 HEURISTIC = 0.2
 #: Of what is left then, what annealing gets where that met no deadlines.
@@ -62,12 +59,16 @@ def search(
     Raises KeyError for a name that is none.
     """
 
+    def run(
+        other: JointProblem,
+        part: Budget,
+        told: Progress | None = None,
+    ) -> Outcome:
+        return SEARCHES[name](other, seed, part, told, search_workers)
+
     def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
         within = replace(problem, left_out=problem.left_out | left_out)
-        return SEARCHES[name](within, seed, part, progress, search_workers)
-
-    def run(other: JointProblem, part: Budget) -> Outcome:
-        return SEARCHES[name](other, seed, part, None, search_workers)
+        return run(within, part, progress)
 
     if "energy" in objectives:
         found = of_least_power(

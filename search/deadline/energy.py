@@ -35,11 +35,13 @@ from .energy_relaxed import RelaxedPower, relaxed_power
 from .limits import tightest
 from .outcome import NEAR, LeastPower, Outcome, PowerPoint
 from .problem import Assignment, JointProblem
-from .rates import Rates, judged
+from .rates import Rates
 from .states import CommonPlaces, Run, StatesOutcome, search_states
-from .verdict import MappingVerdict
+from .verdict import MappingVerdict, judged
 from .work import domains
 
+#: Of the budget, what places of the least utilization get, with which the search begins.
+PLACES = 0.4
 #: Up to so many candidates of a network are all looked at one processor after the other; so many
 #: are kept of more.
 FEW = 40
@@ -182,9 +184,9 @@ class _Search:
         if self._best is None:
             return None
         best = self._best
-        rates, scope = power_scope(self._states)
+        scope = power_scope(self._states)
         front = tuple(sorted(self._front, key=lambda point: point.watts))
-        power = LeastPower(best.watts, self._bound, first, self._looks, scope, rates, front)
+        power = LeastPower(best.watts, self._bound, first, self._looks, scope, front)
         power = power.of_program(best.watts)
         if any(state.problem.bands for state in self._states.values()):
             power = power.without_bound  # other bands were not searched

@@ -386,8 +386,8 @@ class EnergyModel:
         return EnergyAnswer(status, placed, levels, bound)
 
 
-def power_scope(states: Mapping[str, StateProblem]) -> tuple[bool, Scope]:
-    """Whether some clock has a choice of rates, and what differs between answers."""
+def power_scope(states: Mapping[str, StateProblem]) -> Scope:
+    """What differs between answers: clock rates, too, if some clock has a choice."""
     scope = scope_of([state.problem for state in states.values()])
     free, fixed = False, list[str]()
     for name, state in states.items():
@@ -397,9 +397,7 @@ def power_scope(states: Mapping[str, StateProblem]) -> tuple[bool, Scope]:
             fixed.append(f"clock rates of {name}")
     if len(states) > 1:
         scope = scope.holding("one placement for all states")
-    if not free:
-        return False, scope
-    return True, scope.moving("clock rates").holding(*fixed)
+    return scope.moving("clock rates").holding(*fixed) if free else scope
 
 
 def _most_watts(states: Mapping[str, StateProblem]) -> Fraction:

@@ -35,7 +35,7 @@ from .orders import MANY_ORDERS
 from .otherwise import all_groups, otherwise, reaching
 from .problem import Assignment, JointProblem
 from .relaxed import Relaxed, as_fraction, relax
-from .verdict import MappingVerdict, verdict
+from .verdict import MappingVerdict, judged, verdict
 
 #: Candidates per network in the first and the second attempt.
 FEW, MANY = 60, 300
@@ -170,12 +170,12 @@ class _Proof:
         self._solved += model.solved
         self._raise_bound(min(answer.bound, _left_out(relaxed, allowed)))
         if answer.assignment is not None:
-            judged = _judged(self._problem, answer.assignment)
-            if judged is not None and judged.feasible:
-                self._take(Optimum(answer.assignment, judged, answer.bound, False, 0))
+            found = judged(self._problem, answer.assignment)
+            if found is not None and found.feasible:
+                self._take(Optimum(answer.assignment, found, answer.bound, False, 0))
             else:
                 self._refused += 1
-                self._late.update(_late(self._problem, judged))
+                self._late.update(_late(self._problem, found))
 
     def _take(self, part: Optimum) -> None:
         """Keep the answer of an attempt if it is better than the best one, and what was late."""
@@ -275,17 +275,17 @@ def _lazily(
             if answer.status == "infeasible" and not (guessed and whole):
                 impossible = "deadlines" if refused else "limits"
             return Optimum(None, None, bound, False, refused, model.solved, impossible, every_late)
-        judged = _judged(problem, answer.assignment)
-        if judged is not None and judged.feasible:
-            proved = _reached(judged, bound)
+        found = judged(problem, answer.assignment)
+        if found is not None and found.feasible:
+            proved = _reached(found, bound)
             return Optimum(
-                answer.assignment, judged, bound, proved, refused, model.solved, late=every_late
+                answer.assignment, found, bound, proved, refused, model.solved, late=every_late
             )
         refused += 1
-        late = set() if judged is None else set(judged.involved)
-        every_late.update(_late(problem, judged))
+        late = set() if found is None else set(found.involved)
+        every_late.update(_late(problem, found))
         if not model.too_long(answer.assignment, late):
-            hopeless = set[str]() if judged is None else late & judged.hopeless
+            hopeless = set[str]() if found is None else late & found.hopeless
             if whole and (hopeless or not late):
                 model.rule_out(answer.assignment, hopeless)
             else:
@@ -303,13 +303,6 @@ def _late(problem: JointProblem, found: MappingVerdict | None) -> dict[Assignmen
         return {found.assignment: violation(problem, found.assignment, found)}
     except Refused:
         return {}
-
-
-def _judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
-    try:
-        return verdict(problem, assignment, patience=Fraction(1), orders=MANY_ORDERS)
-    except Refused:
-        return None
 
 
 class _Model(LoadModel):

@@ -67,8 +67,8 @@ class LeastPower:
     states by their weights. No other answer takes less than `bound`.
 
     `first_w` is that of the places with the least utilization, at their best rates; None if they
-    are late. `tests` of deadlines were made. The bound holds over its `scope`; with several `rates`
-    of some clock under the supposition that a slower one never makes a deadline easier to keep.
+    are late. `tests` of deadlines were made. The bound holds over its `scope`; if
+    clock rates differ there, it supposes that a slower clock never makes a deadline easier to keep.
     `front` are the places that were found and that no others found are as good as.
     """
 
@@ -77,8 +77,12 @@ class LeastPower:
     first_w: Fraction | None
     tests: int
     scope: Scope
-    rates: bool
     front: tuple[PowerPoint, ...] = ()
+
+    @property
+    def rates(self) -> bool:
+        """Do clock rates differ between answers?"""
+        return "clock rates" in self.scope.moved
 
     @property
     def gap(self) -> float:

@@ -1,24 +1,51 @@
-"""Whether an assignment keeps its deadlines at clock rates.
+"""Whether deadlines are kept at clock rates.
 
-In: a problem with a power model, an assignment. Out: the answer for each combination of rates.
+In: a timed system, or an assignment, and the clocks of a platform. Out: the answer for each
+combination of rates.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 from ...analysis.timing.least import Least
 from ...analysis.timing.response_time import worst_cases_in_time
 from ...analysis.timing.slower import slower
-from ...analysis.timing.system import Refused
+from ...analysis.timing.system import Refused, TimedSystem
+from ...analysis.timing.terms import WorstCases
 from ...model.priorities import PriorityOrder
 from ..frequency.problem import Levels
-from .orders import MANY_ORDERS
 from .power import PowerModel
 from .problem import Assignment, JointProblem
 from .program import timed
-from .verdict import MappingVerdict, verdict
+from .verdict import MappingVerdict, judged
+
+
+class SystemAtRates:
+    """A system at the rates of its clocks; `fastest` is the one at the highest."""
+
+    def __init__(self, system: TimedSystem, power: PowerModel) -> None:
+        self.fastest, self._power = system, power
+        clocks = enumerate(power.clocks)
+        self._least = Least(system, {p: n for n, clock in clocks for p in clock.pool.processors})
+
+    def at(self, levels: Levels) -> TimedSystem:
+        """The system at these rates."""
+        return slower(self.fastest, self._power.slowness(levels))
+
+    def surely_late(self, levels: Levels) -> bool:
+        """A quick test: if true, a deadline is missed."""
+        clocks = zip(self._power.clocks, levels, strict=True)
+        return self._least.missed([clock.slowness(level) for clock, level in clocks])
+
+    def bounds_in_time(self, levels: Levels) -> WorstCases | None:
+        """The bounds at these rates; None if they are not all in time, or not known."""
+        if self.surely_late(levels):
+            return None
+        try:
+            return worst_cases_in_time(self.at(levels))
+        except Refused:
+            return None
 
 
 class Rates:
@@ -30,27 +57,18 @@ class Rates:
         self.verdict = judged(problem, assignment)
         self._orders: dict[Levels, PriorityOrder] = {}
         if self.verdict is not None:
-            ordered = problem.in_order(self.verdict.order)
-            self._system = timed(ordered, assignment)
-            pools = enumerate(problem.platform.pools)
-            clock_of = {p: number for number, pool in pools for p in pool.processors}
-            self._least = Least(self._system, clock_of)
+            system = timed(problem.in_order(self.verdict.order), assignment)
+            self._system = SystemAtRates(system, power)
 
     def holds(self, levels: Levels) -> bool:
         """Is every deadline proved to be kept?"""
-        if self.verdict is None:
+        if self.verdict is None or self._system.surely_late(levels):
             return False
-        clocks = zip(self._power.clocks, levels, strict=True)
-        if self._least.missed([clock.slowness(level) for clock, level in clocks]):
-            return False
-        slowness = self._power.slowness(levels)
-        try:
-            if worst_cases_in_time(slower(self._system, slowness)) is not None:
-                return True
-        except Refused:
-            return False
+        if self._system.bounds_in_time(levels) is not None:
+            return True
         if not self._problem.is_open:
             return False
+        slowness = self._power.slowness(levels)
         found = judged(replace(self._problem, slowness=slowness), self._assignment)
         if found is None or not found.feasible:
             return False
@@ -64,11 +82,3 @@ class Rates:
         if order is None:
             return self.verdict
         return judged(self._problem.in_order(order), self._assignment) or self.verdict
-
-
-def judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
-    """The verdict on an assignment, whatever order of priorities it needs; None without bounds."""
-    try:
-        return verdict(problem, assignment, patience=Fraction(1), orders=MANY_ORDERS)
-    except Refused:
-        return None

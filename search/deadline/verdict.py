@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ...analysis.timing.system import Refused
 from ...analysis.timing.terms import WorstCases
 from ...model.priorities import PriorityOrder
 from .limits import BrokenLimit, broken_limits
-from .orders import FEW_ORDERS, Ordered, best_order
+from .orders import FEW_ORDERS, MANY_ORDERS, Ordered, best_order
 from .problem import Assignment, JointProblem
 
 
@@ -102,6 +103,14 @@ def verdict(
         found = best_order(problem, assignment, patience, orders)
     broken = broken_limits(problem, assignment, found.worst)
     return MappingVerdict(assignment, used, found.worst, broken, found.order, found.hopeless)
+
+
+def judged(problem: JointProblem, assignment: Assignment) -> MappingVerdict | None:
+    """The verdict for a proof: by whatever order of priorities is needed; None without bounds."""
+    try:
+        return verdict(problem, assignment, patience=Fraction(1), orders=MANY_ORDERS)
+    except Refused:
+        return None
 
 
 def _overloading(
