@@ -281,9 +281,14 @@ function convergence(found) {
   const points = found.history;
   const values = points.flatMap(([, , v, b]) => [v, b]).filter((v) => v !== null);
   const until = Math.max(found.seconds, points[points.length - 1][0]);
-  const isTime = found.unit === "ns";
-  const { text, word } = isTime ? timeAxis(Math.max(...values)) : found.unit === "W" ? { text: brief, word: "W" } : found.unit ? { text: (v) => brief(v / 1e6), word: "mJ" } : { text: (v) => `${+(100 * v).toPrecision(3)} %`, word: "" };
-  const what = { throughput: "time of a frame", latency: "latency", energy: found.unit === "W" ? "mean power" : "energy", utilization: "busiest processor" }[found.objective] || found.objective;
+  const axes = {
+    ns: () => timeAxis(Math.max(...values)),
+    nJ: () => ({ text: (v) => brief(v / 1e6), word: "mJ" }),
+    W: () => ({ text: brief, word: "W" }),
+  };
+  const { text, word } = found.unit ? axes[found.unit]() : { text: share, word: "" };
+  const energy = found.unit === "W" ? "mean power" : "energy";
+  const what = { throughput: "time of a frame", latency: "latency", energy, utilization: "busiest processor" }[found.objective] || found.objective;
   return h("figure", { class: "plot", "data-front": "history" }, stepLines({
     lines: [{ look: "line", points: points.map(([at, , v]) => [at, v]), until }, { look: "line other", points: points.map(([at, , , b]) => [at, b]), until }],
     x: [0, until || 1], y: [0, Math.max(...values) * 1.1], xText: (v) => String(+v.toPrecision(3)), yText: text, xName: "s", yName: `best ${what}${word ? `, ${word}` : ""}`, width: Math.max(280, Math.min(900, document.documentElement.clientWidth - 40)),

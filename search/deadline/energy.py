@@ -20,7 +20,7 @@ places near the answers of the second one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -170,6 +170,12 @@ class _Search:
         self._best: _Best | None = None
         self._front: list[PowerPoint] = []
         self._bound, self._sure = Fraction(0), True
+        self._every = _every_candidate(states)
+
+    @property
+    def _is_small(self) -> bool:
+        """Are all candidates of each network looked at?"""
+        return max(map(len, self._every.values()), default=0) <= FEW
 
     def run(
         self,
@@ -193,36 +199,33 @@ class _Search:
         return best.placed, best.verdicts, power
 
     def _run(self) -> None:
-        every = _every_candidate(self._states)
-        relaxed = self._relaxed(every)
-        few, left_out = every, None
+        relaxed = self._relaxed()
         if relaxed is not None:
             self._bound = max(self._bound, relaxed.bound)
-        if max(map(len, every.values()), default=0) > FEW:
-            few = self._few(every, relaxed)
-            left_out = Fraction(0) if relaxed is None else relaxed.left_out(few)
-        small = left_out is None
-        if small:
-            self._by_processors(few, self._spending.left.part(EXACT), None)
+        if self._is_small:
+            self._by_processors(self._every, self._spending.left.part(EXACT), None)
+            self._by_pools(self._every, self._spending.left.part(POOLS), None)
+            self._descend(self._spending.left)
+            return
+        few = self._few(relaxed)
+        left_out = Fraction(0) if relaxed is None else relaxed.left_out(few)
         self._by_pools(few, self._spending.left.part(POOLS), left_out)
         self._descend(self._spending.left)
-        if not small:
-            self._by_processors(few, self._spending.left, left_out)
+        self._by_processors(few, self._spending.left, left_out)
 
     def _trade(self, budget: Budget) -> None:
         """More of the front: the least power with less and less utilization."""
-        best, start = self._best, min((p.maximum for p in self._front), default=Fraction(0))
-        every = _every_candidate(self._states)
-        most = max((p.maximum for p in self._front), default=Fraction(0))
-        if best is None or most == start or max(map(len, every.values()), default=0) > FEW:
+        shares = [point.maximum for point in self._front]
+        if not self._is_small or len(set(shares)) < 2:
             return
-        model = EnergyModel(self._states, every, self._together)
+        least, most = min(shares), max(shares)
+        model = EnergyModel(self._states, self._every, self._together)
         spending, told = budget.begin(self._spent), 0
         for step in range(1, STEPS):
-            model.limit(most - (most - start) * step / STEPS)
+            model.limit(most - (most - least) * step / STEPS)
             kept = None
             while kept is None and not spending.over:
-                told = self._tell(model, every, told)
+                told = self._tell(model, self._every, told)
                 answer = model.solve(self._seed, spending.left)
                 if answer.placed is None:
                     return
@@ -291,11 +294,11 @@ class _Search:
         merged = {name: state.by_pools for name, state in self._states.items()}
         return EnergyModel(merged, allowed, self._together)
 
-    def _relaxed(self, every: Mapping[str, tuple[int, ...]]) -> RelaxedPower | None:
+    def _relaxed(self) -> RelaxedPower | None:
         """The program by pools in fractions."""
         if any(state.problem.servers for state in self._states.values()):
             return None
-        return relaxed_power(self._pools(every))
+        return relaxed_power(self._pools(self._every))
 
     def _spent(self) -> int:
         return self._looks + self._solved
@@ -323,21 +326,17 @@ class _Search:
         """May there be something better than the best answer?"""
         return self._best is None or self._best.watts > self._bound * (1 + NEAR)
 
-    def _few(
-        self,
-        every: Mapping[str, tuple[int, ...]],
-        relaxed: RelaxedPower | None,
-    ) -> dict[str, tuple[int, ...]]:
+    def _few(self, relaxed: RelaxedPower | None) -> dict[str, tuple[int, ...]]:
         """The candidates of each network with which the bound rises least, and that of the best
         answer."""
-        few = {name: own[:FEW] for name, own in every.items()}
-        few = few if relaxed is None else relaxed.few(FEW)
+        if relaxed is None:
+            few = {name: own[:FEW] for name, own in self._every.items()}
+        else:
+            few = relaxed.few(FEW)
         if self._best is None:
             return few
-        return {
-            name: tuple(sorted({*own, self._best.placed.networks[name][0]}))
-            for name, own in few.items()
-        }
+        networks = self._best.placed.networks
+        return {name: tuple(sorted({*own, networks[name][0]})) for name, own in few.items()}
 
     # -- places ------------------------------------------------------------------------------------
     def _take(self, placed: CommonPlaces) -> Fraction | None:
@@ -434,11 +433,8 @@ class _Search:
             levels = {}
             for name, low in levels_of.items():
                 high = self._states[name].power.highest
-                steps = (
-                    ceil(low_ + (high_ - low_) * share)
-                    for low_, high_ in zip(low, high, strict=True)
-                )
-                levels[name] = tuple(steps)
+                pairs = zip(low, high, strict=True)
+                levels[name] = tuple(ceil(k + (top - k) * share) for k, top in pairs)
             if spending.over or not self._is_left:
                 return
             if self._found_at(placed, levels, share == 1, spending.left.part(HELP)) is None:
@@ -447,23 +443,15 @@ class _Search:
     def _descend(self, budget: Budget) -> None:
         """One clock of the best answer after the other slower by a step, as long as a search finds
         places for that."""
-        spending = budget.begin(self._spent)
-        improved = True
-        while improved and self._best is not None:
-            improved, best = False, self._best
-            for name, n in [
-                (name, n) for name, own in best.levels.items() for n in range(len(own))
-            ]:
-                own = best.levels[name]
+        spending, best = budget.begin(self._spent), None
+        while self._best is not None and self._best is not best:
+            best = self._best
+            for levels_of in _one_slower(best.levels):
                 if spending.over or not self._is_left:
                     return
-                if own[n]:
-                    slower_ = (*own[:n], own[n] - 1, *own[n + 1 :])
-                    at = {**best.levels, name: slower_}
-                    self._found_at(best.placed, at, False, spending.left.part(HELP))
-                    if self._best is not best:
-                        improved = True
-                        break
+                self._found_at(best.placed, levels_of, False, spending.left.part(HELP))
+                if self._best is not best:
+                    break
 
     def _found_at(
         self,
@@ -490,6 +478,14 @@ class _Search:
             value, bound = float(watts), float(self._bound)
             text = f"energy: {value:.4f} W, at least {bound:.4f} W"
             self._progress(text, evaluations=self._looks, value=value, bound=bound)
+
+
+def _one_slower(levels_of: Mapping[str, Levels]) -> Iterator[dict[str, Levels]]:
+    """The rates of all states with one clock of one of them slower by a step."""
+    for name, own in levels_of.items():
+        for n, level in enumerate(own):
+            if level:
+                yield {**levels_of, name: (*own[:n], level - 1, *own[n + 1 :])}
 
 
 def _every_candidate(states: Mapping[str, StateProblem]) -> dict[str, tuple[int, ...]]:

@@ -133,10 +133,10 @@ class EnergyModel:
         self._placing[name] = placing
         self._levels[name] = [self._rates(clock) for clock in state.power.clocks]
         clocks = list(zip(state.power.clocks, self._levels[name], strict=True))
-        costs: list[Any] = []
+        works, costs = _works(problem, placing), list[Any]()
         for clock, rates in clocks:
             self._limit_loads(state, placing, clock, rates)
-            costs += self._cost_of(state, placing, clock, rates)
+            costs += self._cost_of(state, works[clock.pool.name], clock, rates)
         self._costs += costs
         if state.most_w is not None and state.weight:
             room = state.weight * (state.most_w - state.power.base_w)
@@ -153,15 +153,17 @@ class EnergyModel:
     def _cost_of(
         self,
         state: StateProblem,
-        placing: Placing,
+        works: Mapping[str, Sequence[_Share]],
         clock: Clock,
         rates: Sequence[Any],
     ) -> Iterator[Any]:
         """The power of a pool; less than the truth by what is rounded down."""
-        works = [*_work(state.problem, placing, clock.pool)]
-        most = sum((max(shares) for shares in _alternatives(works).values()), Fraction(0))
-        terms = [(var, floor(share * UNIT)) for _, _, var, share in works]
-        parts = self._by_rate(terms, rates, floor(most * UNIT))
+        terms, most = [], 0
+        for own in works.values():
+            counted = [(way, var, floor(share * UNIT)) for way, var, share in own]
+            terms += [(var, share) for _, var, share in counted]
+            most += _most(counted)
+        parts = self._by_rate(terms, rates, most)
         for level, rate, part in zip(clock.levels, rates, parts, strict=True):
             idle = floor(state.weight * clock.idle(level) * self._scale * UNIT)
             busy = floor(state.weight * clock.busy(level) * self._scale)
@@ -195,35 +197,33 @@ class EnergyModel:
         ready: dict[str, Any] = {}
         order = precedence(placing.problem, group)
         awaited = order.through(dict.fromkeys(order.before, 0))
+        times = _times(placing, group)
         for name, before in order.before.items():
             # an iteration does not wait for what leads to none of its ends
             due = TIME if name in awaited else LATE
             latest = ready[name] = self._model.new_int_var(0, due * FINE, "")
-            length = sum(self._lengths(placing, name, clocks, group, due))
+            length = sum(self._lengths(times.get(name, {}), clocks, group.due_ns / TIME, due))
             self._model.add(latest >= length)
             for other in before:
                 self._model.add(latest >= ready[other] + length)
 
     def _lengths(
         self,
-        placing: Placing,
-        name: str,
+        times: Mapping[str, Sequence[_Share]],
         clocks: Sequence[tuple[Clock, list[Any]]],
-        group: TaskGroup,
+        unit: Fraction,
         due: int,
     ) -> Iterator[Any]:
         """What a task or network takes at least, at the rates of its clocks; `due` at most."""
-        assert group.due_ns is not None
-        unit = group.due_ns / TIME
         for clock, rates in clocks:
-            terms, sums = [], dict[int, int]()
-            for candidate, var, ns in _times(placing, name, clock, group):
-                time = min(LATE, floor(ns / unit))
-                terms.append((var, time))
-                sums[candidate] = sums.get(candidate, 0) + time
-            most = min(due, max(sums.values(), default=0))
-            parts = self._by_rate(terms, rates, most) if terms else []
-            for level, part in zip(clock.levels, parts, strict=False):
+            if clock.pool.name not in times:
+                continue
+            counted = []
+            for way, var, ns in times[clock.pool.name]:
+                counted.append((way, var, min(LATE, floor(ns / unit))))
+            terms = [(var, time) for _, var, time in counted]
+            parts = self._by_rate(terms, rates, min(due, _most(counted)))
+            for level, part in zip(clock.levels, parts, strict=True):
                 yield floor(clock.slowness(level) * FINE) * part
 
     def _by_rate(
@@ -438,47 +438,53 @@ def _part(problem: JointProblem, groups: set[str]) -> object:
     )
 
 
-def _times(
-    placing: Placing, name: str, clock: Clock, group: TaskGroup
-) -> Iterator[tuple[int, Any, Fraction]]:
-    """What a task, or a row of stages of a network takes on the processors of a clock at its
-    highest rate, with the number of the candidate."""
-    problem = placing.problem
-    for t, task in enumerate(problem.tasks):
-        if task.name == name:
-            for k, p in enumerate(placing.places[t]):
-                if p in clock.pool.processors:
-                    yield k, placing.item[t, p], Fraction(task.last_ns(problem.type[p]))
-    for n, network in enumerate(problem.networks):
-        if network.name == name:
-            own = rows(group, network)
-            for (m, c, s, p), var in placing.step.items():
-                if m == n and p in clock.pool.processors and s in (own[c] or ()):
-                    yield c, var, Fraction(network.candidates[c].stages[s].firing)
+#: The number of a way, of which one is taken, the variable of a part of it, and what that adds.
+_Share = tuple[int, Any, Fraction]
 
 
-def _work(
-    problem: JointProblem,
-    placing: Placing,
-    pool: Pool,
-) -> Iterator[tuple[str, int, Any, Fraction]]:
-    """The mean work of tasks and stages on a pool, with the name of the task or network, and the
-    number of its candidate."""
+def _most(counted: Sequence[tuple[int, Any, int]]) -> int:
+    """The most that any way adds."""
+    ways: dict[int, int] = {}
+    for way, _, share in counted:
+        ways[way] = ways.get(way, 0) + share
+    return max(ways.values(), default=0)
+
+
+def _times(placing: Placing, group: TaskGroup) -> dict[str, dict[str, list[_Share]]]:
+    """What each task, or a row of stages of each network takes in ns on each pool, at the highest
+    rate. A network has its candidates as ways."""
+    problem, pool_of = placing.problem, _pools(placing.problem)
+    found: dict[str, dict[str, list[_Share]]] = {}
     for (t, p), var in placing.item.items():
-        if p in pool.processors:
-            task = problem.tasks[t]
-            yield task.name, 0, var, task_work(problem, task, pool)
+        task = problem.tasks[t]
+        if task.group == group.name:
+            own = found.setdefault(task.name, {}).setdefault(pool_of[p].name, [])
+            own.append((len(own), var, Fraction(task.last_ns(problem.type[p]))))
+    of_group = {n: net for n, net in enumerate(problem.networks) if net.group == group.name}
+    rows_of = {n: rows(group, network) for n, network in of_group.items()}
     for (n, c, s, p), var in placing.step.items():
-        if p in pool.processors:
-            network = problem.networks[n]
-            work = stage_work(problem, network, network.candidates[c], s, pool)
-            yield network.name, c, var, work
+        if n in of_group and s in (rows_of[n][c] or ()):
+            network = of_group[n]
+            own = found.setdefault(network.name, {}).setdefault(pool_of[p].name, [])
+            own.append((c, var, Fraction(network.candidates[c].stages[s].firing)))
+    return found
 
 
-def _alternatives(works: Sequence[tuple[str, int, Any, Fraction]]) -> dict[str, list[Fraction]]:
-    """What each task or network may have to do on a pool: by candidate."""
-    found: dict[str, dict[int, Fraction]] = {}
-    for name, candidate, _, share in works:
-        own = found.setdefault(name, {})
-        own[candidate] = own.get(candidate, Fraction(0)) + share
-    return {name: [*own.values()] for name, own in found.items()}
+def _works(problem: JointProblem, placing: Placing) -> dict[str, dict[str, list[_Share]]]:
+    """The mean work on each pool of each task and network, which has its candidates as ways."""
+    pool_of = _pools(problem)
+    found: dict[str, dict[str, list[_Share]]] = {pool.name: {} for pool in problem.platform.pools}
+    for (t, p), var in placing.item.items():
+        task, pool = problem.tasks[t], pool_of[p]
+        own = found[pool.name].setdefault(task.name, [])
+        own.append((len(own), var, own[0][2] if own else task_work(problem, task, pool)))
+    for (n, c, s, p), var in placing.step.items():
+        network, pool = problem.networks[n], pool_of[p]
+        work = stage_work(problem, network, network.candidates[c], s, pool)
+        found[pool.name].setdefault(network.name, []).append((c, var, work))
+    return found
+
+
+def _pools(problem: JointProblem) -> dict[str, Pool]:
+    """The pool of each processor."""
+    return {p: pool for pool in problem.platform.pools for p in pool.processors}

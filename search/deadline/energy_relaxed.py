@@ -31,7 +31,8 @@ class RelaxedPower:
         """A bound for all that uses a candidate that is not allowed; None if all are."""
         rises = []
         for name, own in self.rises.items():
-            rises += [rise for c, rise in own.items() if c not in set(allowed[name])]
+            kept = set(allowed[name])
+            rises += [rise for c, rise in own.items() if c not in kept]
         return self.bound + Fraction(max(0.0, min(rises))) * (1 - SAFETY) if rises else None
 
     def few(self, most: int) -> dict[str, tuple[int, ...]]:

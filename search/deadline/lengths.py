@@ -64,6 +64,10 @@ def precedence(problem: JointProblem, group: TaskGroup) -> Precedence:
     return Precedence({name: tuple(before[name]) for name in order}, frozenset(before) - read)
 
 
+#: A time in ns, and the numbers of the stages that take it.
+_Way = tuple[int, tuple[int, ...]]
+
+
 def rows(group: TaskGroup, network: DeadlineNetwork) -> tuple[tuple[int, ...] | None, ...]:
     """For each candidate of a network the stages of a row that data take at least from where they
     come in to where they leave; None if some data leave that need none of some that come in."""
@@ -104,21 +108,32 @@ def _row(
     first = [k for k, own in enumerate(before) if not own]
     entries = [[number[name] for name in cut.readers(c.readers)] for c in ins] or [first]
     exits = [[number[cut.maker(c.maker)]] for c in outs] or [[*range(len(stages))]]
-    found: list[tuple[int, tuple[int, ...]]] = []
+    found: list[_Way] = []
     for entry in entries:
-        longest: list[tuple[int, tuple[int, ...]] | None] = []
-        for k, own in enumerate(before):
-            ways = [way for way in (longest[b] for b in own if b < k) if way is not None]
-            if k in entry:
-                ways.append((0, ()))
-            best = max(ways, default=None)
-            longest.append(best and (best[0] + stages[k].firing, (*best[1], k)))
+        ways = _ways_from(entry, stages, before)
         for own in exits:
-            reached = [way for way in (longest[k] for k in own) if way is not None]
+            reached = [ways[k] for k in own if k in ways]
             if not reached:
                 return None
             found.append(max(reached))
     return min(found)[1]
+
+
+def _ways_from(
+    entry: list[int],
+    stages: tuple[CandidateStage, ...],
+    before: list[list[int]],
+) -> dict[int, _Way]:
+    """The longest way from an entry to each stage that needs what comes in there."""
+    longest: dict[int, _Way] = {}
+    for k, own in enumerate(before):
+        ways = [longest[b] for b in own if b in longest]
+        if k in entry:
+            ways.append((0, ()))
+        if ways:
+            length, way = max(ways)
+            longest[k] = length + stages[k].firing, (*way, k)
+    return longest
 
 
 def longest_path(

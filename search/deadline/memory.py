@@ -42,10 +42,13 @@ def _slower_work(problem: JointProblem, chosen: Mapping[str, Choice]) -> PowerMo
     model = problem.power
     if model is None:
         return None
-    works = {name: dict(own) for name, own in model.works.items()}
+    works = dict(model.works)
     for name, choice in chosen.items():
-        for type_ in problem.cpu_types & works.get(name, {}).keys() if choice.bands else ():
-            works[name][type_] = works[name][type_].longer(Fraction(choice.time))
+        if choice.bands and name in works:
+            works[name] = {
+                type_: work.longer(Fraction(choice.time)) if type_ in problem.cpu_types else work
+                for type_, work in works[name].items()
+            }
     return replace(model, works=works)
 
 

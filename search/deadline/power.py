@@ -17,6 +17,8 @@ from ...model.platform import Platform, Pool
 from ...model.times import FiringTime, Times
 from ..frequency.problem import Domain, Levels
 
+ZERO = Fraction(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:
@@ -29,7 +31,7 @@ class Clock:
     @property
     def hz(self) -> tuple[Fraction, ...]:
         """The rates that may be chosen; 0 if they are unknown."""
-        known = self.pool.frequencies_hz or (Fraction(0),)
+        known = self.pool.frequencies_hz or (ZERO,)
         return tuple(known[k] for k in self.rates)
 
     @property
@@ -56,9 +58,6 @@ class Clock:
         """The power of the pool at each rate, with so much work."""
         watts = tuple(self.idle(level) + work * self.busy(level) for level in self.levels)
         return Domain(self.pool.name, self.pool.kind, self.hz, watts)
-
-
-ZERO = Fraction(0)
 
 
 def clock_of(pool: Pool, wanted: Fraction | None, free: bool) -> Clock:
@@ -102,6 +101,7 @@ class MeanWork:
         return MeanWork(self.mean_ns * share, longest_ns, energy)
 
 
+#: That of code on arrows.
 NO_WORK = MeanWork(ZERO, Fraction(1))
 
 

@@ -43,6 +43,16 @@ def _held(problems: Collection[JointProblem], cores: FewestCores | None) -> Iter
         yield "pins"
     held = filter(None, map(_held_priorities, problems))
     yield from next(held, ())
+    yield from _held_of_networks(problems)
+    if any(problem.machines for problem in problems):
+        yield "machines"
+    pools = [pool for problem in problems for pool in problem.platform.pools]
+    if any(len(pool.frequencies_hz) > 1 for pool in pools):
+        yield "clock rates"
+
+
+def _held_of_networks(problems: Collection[JointProblem]) -> Iterator[str]:
+    """What could be otherwise of the networks that there are."""
     whole = [task for problem in problems for task in problem.tasks if task.engine]
     if whole or any(problem.networks for problem in problems):
         yield from ("batches", "precisions", "engines")
@@ -50,11 +60,6 @@ def _held(problems: Collection[JointProblem], cores: FewestCores | None) -> Iter
         yield "networks in one piece"
     if any(problem.bands for problem in problems):
         yield "bands"
-    if any(problem.machines for problem in problems):
-        yield "machines"
-    pools = [pool for problem in problems for pool in problem.platform.pools]
-    if any(len(pool.frequencies_hz) > 1 for pool in pools):
-        yield "clock rates"
 
 
 def _held_priorities(problem: JointProblem) -> tuple[str, ...]:
