@@ -70,7 +70,9 @@ def test_a_known_machine_is_found_again(write: Write, tmp_path: Path) -> None:
     found = measured(write, tmp_path, machine(tmp_path, 0.002, 0.01), board(MHZ))
     for name, (idle, busy) in TRUTH.items():
         for number, mw in zip(found.fit.busy[name], busy, strict=True):
-            assert number.watts == pytest.approx(mw / 1000, rel=0.02, abs=number.off)
+            # an interval of 95 % is left by one of 20 numbers; by twice as much, by none
+            assert number.watts == pytest.approx(mw / 1000, rel=0.02, abs=3 * number.off)
+            assert number.off < 0.05
         more = (idle[1] - idle[0]) / 1000
         assert found.fit.idle[name][1].watts == pytest.approx(more, abs=0.02)
     assert not found.diagnostics and found.fit.residual < 0.01
