@@ -1,5 +1,5 @@
-"""`auto` against `jedi` and `ga`: the speed of their mappings, and the runs of the program that
-they need.
+"""`auto` against `jedi` and `comprehensive-ga`: the speed of their mappings, and the runs of the
+program that they need.
 
 Each search gets the app of one_network.py around one network, and as much time as it needs up to a
 limit. Their mappings are then built and run in turns.
@@ -20,7 +20,7 @@ from flowc.driver.solve.map import find_mapping
 from one_network import write_app
 from paired import Others, alternate, machine, ratio, table, verdict
 
-SEARCHES = ("auto", "jedi", "ga")
+SEARCHES = ("auto", "jedi", "comprehensive-ga")
 SECONDS = 3.0
 
 
@@ -44,7 +44,11 @@ def main() -> None:
     )
     parser.add_argument("--network", default="squeezenet", choices=list(structures.NETWORKS))
     parser.add_argument(
-        "--against", action="append", choices=SEARCHES[1:], metavar="S", help="default: jedi and ga"
+        "--against",
+        action="append",
+        choices=SEARCHES[1:],
+        metavar="S",
+        help="default: jedi and comprehensive-ga",
     )
     given = parser.parse_args()
     others = Others()

@@ -65,6 +65,13 @@ class SearchOptions:
             show_default=False,
         ),
     ] = None
+    evolution: Annotated[
+        str,
+        typer.Option(
+            help="Numbers of a genetic search: `population=128,generations=50,mutation=0.1`.",
+            metavar="LIST",
+        ),
+    ] = ""
     workers: Workers = 1
     cluster: Cluster = None
     seed: Annotated[int, typer.Option(help="For searches that draw lots.")] = 0
@@ -76,6 +83,7 @@ class SearchOptions:
         return {
             "search": self.search,
             "objective": self.objective,
+            "evolution": self.evolution,
             "budget": seconds(self.budget),
             "evaluations": self.evaluations,
             "seed": self.seed,
@@ -84,6 +92,8 @@ class SearchOptions:
 
     def _require_known_words(self) -> None:
         """Raises BadParameter for objectives and searches that do not exist."""
+        from ..model.diagnostic import Errors
+        from ..search.evolution import evolution_words
         from ..search.objectives import OBJECTIVES, words_of
         from ..search.registry import SEARCHES
 
@@ -93,10 +103,16 @@ class SearchOptions:
                     f"unknown objective {word}; expected {', '.join(OBJECTIVES)}",
                     param_hint="--objective",
                 )
-        if self.search not in {search.name for search in SEARCHES}:
+        if self.search not in {word for search in SEARCHES for word in (search.name, search.word)}:
             raise typer.BadParameter(
                 f"unknown search {self.search}; expected {_searches()}", param_hint="--search"
             )
+        try:
+            evolution_words(self.evolution)
+        except Errors as errors:
+            (fault,) = errors.diagnostics
+            text = f"{fault.message}: {fault.help}"
+            raise typer.BadParameter(text, param_hint="--evolution") from errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +195,10 @@ def _values_of_sweep(text: str) -> tuple[str, list[Fraction]]:
 
 def _searches() -> str:
     """Every name with its purpose."""
-    from ..search.registry import searches_for
+    from ..search.registry import words_for
 
-    with_periods = ", ".join(search.name for search in searches_for("deadlines"))
-    others = ", ".join(search.name for search in searches_for("throughput"))
+    with_periods = ", ".join(words_for("deadlines"))
+    others = ", ".join(words_for("throughput"))
     return f"{with_periods} for apps with periods, {others} for others"
 
 

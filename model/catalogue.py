@@ -395,7 +395,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F508": (
         "a search does not support this",
-        "JEDI's search and the balancing GA support throughput only; `auto`, `exact` and `ga` support latency and energy too.",
+        "JEDI's search and the balancing GA support throughput only; `auto`, `exact` and `comprehensive-ga` support latency and energy too.",
     ),
     "F509": (
         "deadlines cannot be decided",

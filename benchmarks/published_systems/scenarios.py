@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
-from flowc.model.mapping import StateBound
+from flowc.model.mapping import StateBound, as_text
 from published_systems import cameras, texts
 from published_systems.bounds import equation_4_2
 from published_systems.rows import ARITHMETIC, Table, absent, board, numbers, same, table
@@ -33,6 +33,9 @@ SOURCE = "J. Kim's thesis, chapter 4"
 #: The scenario that clock rates are searched for: its states have one to four cameras. Evaluations
 #: of the search for its mapping, and the periods of its states in ms.
 SCENARIO, EVALUATIONS, PERIODS_MS = "D", 200, (80, 60, 40)
+#: The search of the thesis, and the period at which methods are compared.
+THESIS = {"search": "paper:scenario-ga", "evaluations": 300}
+PERIOD_MS = 60
 
 
 def tables() -> Iterator[Table]:
@@ -47,8 +50,12 @@ def tables() -> Iterator[Table]:
     yield _mappings()
     yield _rates()
     yield _frequencies()
+    yield _methods()
     yield _effort()
-    yield board("Figures 4.6, 4.7 and 4.9, energies.", "an AGX Xavier, and its powers at each rate")
+    yield board(
+        "Figures 4.6 and 4.9, energies of each rate, and measured ones.",
+        "an AGX Xavier, and its powers at each rate",
+    )
 
 
 def _candidates() -> Table:
@@ -176,6 +183,67 @@ def _frequencies() -> Table:
         rows,
         filled_by=texts.command("fsm_d", "clocked", evaluations=EVALUATIONS),
     )
+
+
+def _methods() -> Table:
+    rows = [_methods_of(name) for name in FSM]
+    return table(
+        f"Figure 4.7, mean power of the methods, at {1000 / PERIOD_MS:.1f} frames/s.",
+        "The thesis shows ratios of energies in a picture. Here are the four cameras of the HOPES"
+        " example with the powers of the table above, in watts over all states. *Local* maps each"
+        " state by itself, as no program of the thesis can. *PR* is its search over all states."
+        " *PR-GB* has the places that the same search finds for all four cameras at once, and"
+        " *baseline* each network on the GPU; both with the best clocks. *flowc* is the default.",
+        "scenario | local (LC) | proposed (PR) | PR-GB | baseline (BS) | flowc",
+        rows,
+        filled_by=texts.command(
+            f"fsm_d_{PERIOD_MS}",
+            "clocked",
+            **THESIS,
+        )
+        + f"; the last three columns without `--search`, with `--evaluations {EVALUATIONS}`",
+    )
+
+
+def _methods_of(name: str) -> tuple[str, ...]:
+    """A row for a scenario."""
+    states = FSM[name]
+    stem = f"fsm_{name.lower()}_{PERIOD_MS}"
+    alone = [_mean_w(f"{stem}_{n}", (state,), **THESIS) for n, state in enumerate(states)]
+    known = [watts for watts in alone if watts is not None]
+    local = sum(known) / len(known) if known == alone else None
+    found = [
+        local,
+        _mean_w(stem, states, **THESIS),
+        _mean_w(f"{stem}_all", states, _pins_for_all(), evaluations=EVALUATIONS),
+        _mean_w(f"{stem}_gpu", states, cameras.on_gpu(), evaluations=EVALUATIONS),
+        _mean_w(stem, states, evaluations=EVALUATIONS),
+    ]
+    return (f"FSM-{name}", *map(_in_w, found))
+
+
+def _mean_w(
+    stem: str, states: Sequence[tuple[int, ...]], pins: str = "", **asked: object
+) -> float | None:
+    """The mean power of the answer for a scenario; None if some state is late."""
+    cameras.write_scenario(stem, states, (PERIOD_MS,), pins)
+    found = texts.mapped(stem, "clocked", **asked).states
+    if found is None or found.late or found.least_power is None:
+        return None
+    return float(found.least_power.watts)
+
+
+def _pins_for_all() -> str:
+    """The places that the thesis' search finds for all cameras at once, as pins."""
+    stem = f"all_{PERIOD_MS}"
+    cameras.write_scenario(stem, ((0, 1, 2, 3),), (PERIOD_MS,))
+    mapping = texts.mapped(stem, "clocked", **THESIS).mapping
+    (state,) = mapping.states
+    return as_text("clocked", state.placements or mapping.placements, mapping.networks)
+
+
+def _in_w(watts: float | None) -> str:
+    return "late" if watts is None else f"{watts:.3f}"
 
 
 def _effort() -> Table:

@@ -205,6 +205,7 @@ def searched(problem: JointProblem, request: MapRequest) -> Outcome:
         seed=request.seed,
         budget=request.allowance,
         progress=request.progress,
+        evolution=request.evolution_changes,
         search_workers=request.search_workers,
         objectives=request.objectives("deadlines"),
     )

@@ -241,7 +241,7 @@ def _posed(whole: Valid, request: MapRequest) -> _Posed:
             _require_auto(request.search)
         for part in valid.parts:  # the limit is for the networks of a program
             require_buildable(part)
-    search_named(request.search, kind).require()
+    request = replace(request, search=_search(valid, request, kind))
     return _Posed(valid, request, kind, limit, warnings)
 
 
@@ -425,7 +425,7 @@ def _fastest(
         choices = fronts(problem, known.profile)
         return search_within(problem, choices, within.limit, within.planned, **asked)
     found: Mapping = search_named(request.search, "throughput").run(
-        problem, objective=objective, **asked
+        problem, objective=objective, evolution=request.evolution_changes, **asked
     )
     _require_one_machine(request.search, found, valid.platform)
     return found
@@ -546,6 +546,18 @@ def _idle(search_workers: SearchWorkers) -> tuple[Diagnostic, ...]:
 
 
 # -- what cannot be searched -----------------------------------------------------------------------
+def _search(valid: Valid, request: MapRequest, kind: Kind) -> str:
+    """The name of the search, which has to support the objectives and the text. Raises Errors."""
+    objectives = request.objectives(kind)
+    if isinstance(valid, ValidScenario) and valid.scenario.least_energy:
+        objectives = ("energy",)
+    search = search_named(request.search, kind)
+    search.require(objectives, request.evolution_changes)
+    if search.only_for == "energy":
+        require_power(valid)
+    return search.name
+
+
 def _require_auto(search: str) -> None:
     """Only one search for apps without periods supports a memory limit. Raises Errors."""
     if search != "auto":

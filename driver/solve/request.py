@@ -14,6 +14,7 @@ from ...machines.search_workers import ALONE, SearchWorkers
 from ...model.mapping import Supposed
 from ...search.budget import Budget
 from ...search.events import Listener, heard
+from ...search.evolution import Changes, evolution_words
 from ...search.objectives import Kind, objectives, words_of
 from ..text.check import OnMeasure, Report, Valid, ValidScenario
 
@@ -47,6 +48,8 @@ class MapRequest:
       (`search.objectives`); empty for the default of the text's kind.
     - `budget`: seconds that the search may take. With `evaluations` it tries so many things
       instead, however long they take, and without measured runs the answer depends on `seed` only.
+    - `evolution`: numbers of a genetic search, as in `population=128,mutation=0.1`
+      (`search.evolution`).
     - `search_workers`: processes that help searches for deadlines.
     - `what_if`: what to suppose instead of the text.
     - `memory`: bytes that networks may take.
@@ -62,6 +65,7 @@ class MapRequest:
     budget: float = 60.0
     evaluations: int | None = None
     seed: int = 0
+    evolution: str = ""
     search_workers: SearchWorkers = ALONE
     what_if: WhatIf = WhatIf()
     memory: int | None = None
@@ -80,6 +84,11 @@ class MapRequest:
     def objectives(self, kind: Kind) -> tuple[str, ...]:
         """The objectives of a kind of problem; none for its default. Raises Errors (F538)."""
         return objectives(self.objective, kind)
+
+    @property
+    def evolution_changes(self) -> Changes:
+        """The changed numbers of a genetic search. Raises Errors (F508)."""
+        return evolution_words(self.evolution)
 
     @property
     def wants_least_memory(self) -> bool:

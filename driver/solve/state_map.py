@@ -31,10 +31,12 @@ from ...search.deadline.outcome import LeastPower, Outcome
 from ...search.deadline.per_state_placement import own_places, with_own
 from ...search.deadline.power import PowerModel
 from ...search.deadline.problem import JointProblem
+from ...search.deadline.scenario_ga import THESIS, scenario_ga
 from ...search.deadline.scope import scope_of
 from ...search.deadline.states import StatesOutcome, search_states
 from ...search.events import Teller
 from ...search.memory import Chosen
+from ...search.registry import search_named
 from ...search.variants import RefusedOption
 from ..plan.per_state_placement import PerStatePlacement, bound_together, different
 from ..plan.program import place, plan, union
@@ -170,6 +172,8 @@ class StateSearch:
         """One placement for all problems, of the least power if energy counts. Raises Refused."""
         if not self._counts_energy(valid):
             return self._common(valid, problems, budget)
+        if self._is_for_power:
+            return self._by_scenario_ga(valid, problems, budget)
         found = self._common(valid, problems, budget.part(PLACES))
         return self._with_less_power(valid, problems, found, budget.part(1 - PLACES))
 
@@ -177,6 +181,25 @@ class StateSearch:
         """Is the least power asked for, and known?"""
         asked = valid.scenario.least_energy or self.request.objective == "energy"
         return asked and not valid.platform.without_power_model
+
+    @property
+    def _is_for_power(self) -> bool:
+        """Does the search of the request look for the least power alone?"""
+        return search_named(self.request.search, "deadlines").only_for == "energy"
+
+    def _by_scenario_ga(
+        self, valid: ValidScenario, problems: dict[str, JointProblem], budget: Budget
+    ) -> StatesOutcome:
+        """The placement that the thesis' search finds."""
+        request = self.request
+        return scenario_ga(
+            _weighted(valid, problems),
+            seed=request.seed,
+            budget=budget,
+            together=_changed_at_once(valid),
+            progress=Teller(request.progress),
+            numbers=THESIS.changed(request.evolution_changes),
+        )
 
     def _with_less_power(
         self,
@@ -187,13 +210,9 @@ class StateSearch:
     ) -> StatesOutcome:
         """The placement of the least power that keeps the limits of states, if there is one; the
         one that was found without."""
-        states = {}
-        for name, problem in problems.items():
-            state = valid.scenario.state(name)
-            states[name] = StateProblem(problem, state.weight, state.power_w)
         found = with_least_power(
             found,
-            states,
+            _weighted(valid, problems),
             self._run,
             seed=self.request.seed,
             budget=budget,
@@ -229,10 +248,10 @@ class StateSearch:
         return outcome
 
     def _run(self, problem: JointProblem, part: Budget) -> Outcome:
-        utilization = replace(
-            self.request, objective="utilization" if self.request.objective else ""
-        )
-        return searched(problem, utilization.within(part))
+        request = replace(self.request, objective="utilization" if self.request.objective else "")
+        if self._is_for_power:
+            request = replace(request, search="auto", evolution="")
+        return searched(problem, request.within(part))
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
         """Another answer for a state, with which it is not late; None if there is none."""
@@ -341,6 +360,15 @@ def _replacing_each_other(states: Iterable[Valid]) -> list[list[str]]:
         for task, place_in_text in places_of_variants(state):
             tasks_at.setdefault(place_in_text, {})[task] = None
     return [list(tasks) for tasks in tasks_at.values() if len(tasks) > 1]
+
+
+def _weighted(valid: ValidScenario, problems: dict[str, JointProblem]) -> dict[str, StateProblem]:
+    """The problems with the weights and the power limits of their states."""
+    weighted = {}
+    for name, problem in problems.items():
+        state = valid.scenario.state(name)
+        weighted[name] = StateProblem(problem, state.weight, state.power_w)
+    return weighted
 
 
 def _uncut(problem: JointProblem, names: Collection[str]) -> JointProblem:

@@ -15,17 +15,20 @@ from ...analysis.timing.system import Refused
 from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget
 from ..events import Progress
+from ..evolution import UNCHANGED, Changes
 from .anneal import anneal, relieve
 from .cores import by_objectives
 from .energy import PLACES, of_least_power
 from .exact import Optimum, solve
-from .genetic import BestSoFar, baseline, entire_ga, heuristic_ga
+from .genetic import THESIS, BestSoFar, baseline, entire_ga, heuristic_ga
 from .least_late import least_late
 from .loads import RESOLUTION
 from .outcome import Outcome
 from .place import plain
 from .problem import Assignment, DeadlineTask, JointProblem, in_common
 from .relaxed import Relaxed, relax
+from .scenario_ga import THESIS as SCENARIO_THESIS
+from .scenario_ga import scenario_ga_of_one
 from .scope import scope_of
 from .verdict import verdict
 
@@ -51,12 +54,13 @@ def search(
     progress: Progress | None = None,
     search_workers: SearchWorkers = ALONE,
     objectives: Sequence[str] = (),
+    evolution: Changes = UNCHANGED,
 ) -> Outcome:
     """Run a search for `objectives`, the most important one first.
 
     With `energy`, the least mean power is looked for by the problem's model. Without any, the
     least maximum utilization is looked for, and `auto` takes fewer CPUs where that leaves slack.
-    Raises KeyError for a name that is none.
+    `evolution` changes numbers of a genetic search. Raises KeyError for a name that is none.
     """
 
     def run(
@@ -64,12 +68,15 @@ def search(
         part: Budget,
         told: Progress | None = None,
     ) -> Outcome:
-        return SEARCHES[name](other, seed, part, told, search_workers)
+        changes = {"evolution": evolution} if evolution else {}
+        return SEARCHES[name](other, seed, part, told, search_workers, **changes)
 
     def attempt(left_out: frozenset[str], part: Budget) -> Outcome:
         within = replace(problem, left_out=problem.left_out | left_out)
         return run(within, part, progress)
 
+    if name in POWER_SEARCHES:
+        return replace(run(problem, budget, progress), limit=budget.evaluations)
     if "energy" in objectives:
         found = of_least_power(
             run(problem, budget.part(PLACES)),
@@ -221,14 +228,32 @@ def _genetic(name: str, run: Callable[..., BestSoFar]) -> Run:
         budget: Budget,
         progress: Progress | None,
         search_workers: SearchWorkers,
+        evolution: Changes = UNCHANGED,
     ) -> Outcome:
         best = run(
-            problem, seed=seed, budget=budget, progress=progress, search_workers=search_workers
+            problem,
+            seed=seed,
+            budget=budget,
+            progress=progress,
+            search_workers=search_workers,
+            numbers=THESIS.changed(evolution),
         )
         best.settle(problem, budget)
         return _outcome(name, best, best.seconds)
 
     return wrapped
+
+
+def _scenario_ga(
+    problem: JointProblem,
+    seed: int,
+    budget: Budget,
+    progress: Progress | None,
+    search_workers: SearchWorkers,
+    evolution: Changes = UNCHANGED,
+) -> Outcome:
+    numbers = SCENARIO_THESIS.changed(evolution)
+    return scenario_ga_of_one(problem, seed=seed, budget=budget, progress=progress, numbers=numbers)
 
 
 def _outcome(name: str, best: BestSoFar, seconds: float) -> Outcome:
@@ -310,7 +335,7 @@ class _Staged:
             budget=self._budget.part(HEURISTIC),
             progress=self._progress,
             search_workers=self._search_workers,
-            population=256,
+            numbers=replace(THESIS, population=256),
         )
         if self._best.interrupted:
             return self._interrupted()
@@ -403,8 +428,11 @@ class _Staged:
         )
 
 
-#: Problem, seed, budget, who is told, who helps.
-Run = Callable[[JointProblem, int, Budget, "Progress | None", SearchWorkers], Outcome]
+#: Problem, seed, budget, who is told, who helps; for genetic ones the changed numbers.
+Run = Callable[..., Outcome]
+
+#: Those that look for the least power and for nothing else.
+POWER_SEARCHES = ("scenario-ga",)
 
 SEARCHES: dict[str, Run] = {
     "auto": _auto,
@@ -412,4 +440,5 @@ SEARCHES: dict[str, Run] = {
     "heuristic-ga": _genetic("heuristic-ga", heuristic_ga),
     "entire-ga": _genetic("entire-ga", entire_ga),
     "baseline": _genetic("baseline", baseline),
+    "scenario-ga": _scenario_ga,
 }

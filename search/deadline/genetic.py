@@ -20,6 +20,7 @@ from ...analysis.timing.system import Refused
 from ...machines.search_workers import ALONE, SearchWorkers
 from ..budget import Budget
 from ..events import Progress
+from ..evolution import Evolution
 from .least_late import least_late, violation
 from .limits import tightest
 from .place import PlacedPopulation, Placer
@@ -29,12 +30,10 @@ from .verdict import MappingVerdict, verdict
 if TYPE_CHECKING:
     import numpy as np
 
-#: Settings of the thesis (5.5.3): individuals, generations, and generations without progress.
-POPULATION, GENERATIONS, PATIENCE = 2048, 100, 10
+#: That of the thesis (5.5.3); a mutation changes one gene.
+THESIS = Evolution(population=2048, generations=100, patience=10, mutation=0.3)
 #: Of each generation, the leaders whose response times are bounded.
 LEADERS = 4
-#: The chance of a gene to change (one-point mutation changes one).
-MUTATION = 0.3
 
 
 @dataclass
@@ -146,12 +145,13 @@ def heuristic_ga(
     budget: Budget,
     progress: Progress | None = None,
     search_workers: SearchWorkers = ALONE,
-    population: int = POPULATION,
+    numbers: Evolution = THESIS,
 ) -> BestSoFar:
     """Candidates by evolution, tasks by Algorithm 7. Ctrl-C returns the best so far."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
+    population = numbers.population
     placer = Placer(problem)
     sizes = np.array([len(n.candidates) for n in problem.networks], dtype=int)
     # The last gene: tasks anywhere (0), or those of a group on one core (1).
@@ -163,7 +163,7 @@ def heuristic_ga(
     stages = [[(len(c.stages), c.latency) for c in n.candidates] for n in problem.networks]
     choices[0] = [*(own.index(min(own)) for own in latency), 1]
     choices[-1] = [*(own.index(min(own)) for own in stages), 1]
-    evolution = _Evolution("heuristic-ga", placer, rng, budget, progress, search_workers)
+    evolution = _Generations("heuristic-ga", placer, rng, budget, progress, search_workers, numbers)
     return evolution.best_of(_Population(choices, None, sizes))
 
 
@@ -174,7 +174,7 @@ def entire_ga(
     budget: Budget,
     progress: Progress | None = None,
     search_workers: SearchWorkers = ALONE,
-    population: int = POPULATION,
+    numbers: Evolution = THESIS,
 ) -> BestSoFar:
     """Candidates and places of tasks by evolution, seeded with what `heuristic-ga` finds.
 
@@ -187,14 +187,15 @@ def entire_ga(
     spending = budget.begin(lambda: sum(b.looks for b in looked))
     rng = np.random.default_rng(seed)
     placer = Placer(problem)
-    fewer = population // 4
+    population = numbers.population
+    fewer = replace(numbers, population=max(2, population // 4))
     start = heuristic_ga(
         problem,
         seed=seed,
         budget=budget.part(1 / 4),
         progress=progress,
         search_workers=search_workers,
-        population=fewer,
+        numbers=fewer,
     )
     looked.append(start)
     if not start.feasible:
@@ -203,7 +204,7 @@ def entire_ga(
             seed=seed,
             budget=budget.part(1 / 8),
             search_workers=search_workers,
-            population=fewer,
+            numbers=fewer,
         )
         looked.append(loose)
         start = start if loose.assignment is None else loose
@@ -214,12 +215,14 @@ def entire_ga(
         choices = np.zeros((population, 0), int)
     placed = placer.place(choices, at_home=rng.random(population) < 0.5)
     tasks = placed.items.copy()
-    numbers = {p: i for i, p in enumerate(problem.processors)}
+    index = {p: i for i, p in enumerate(problem.processors)}
     if start.assignment is not None:
         part = max(1, population // 8)
         choices[:part] = start.assignment.choice
-        tasks[:part] = [numbers[p] for p in start.assignment.tasks]
-    evolution = _Evolution("entire-ga", placer, rng, spending.left, progress, search_workers)
+        tasks[:part] = [index[p] for p in start.assignment.tasks]
+    evolution = _Generations(
+        "entire-ga", placer, rng, spending.left, progress, search_workers, numbers
+    )
     best = evolution.best_of(_Population(choices, tasks, sizes), start.assignment)
     best.seconds = spending.seconds
     best.evaluations += start.evaluations
@@ -242,7 +245,7 @@ def baseline(
     budget: Budget,
     progress: Progress | None = None,
     search_workers: SearchWorkers = ALONE,
-    population: int = POPULATION,
+    numbers: Evolution = THESIS,
 ) -> BestSoFar:
     """One after the other: networks as if there were no tasks, then tasks around them.
 
@@ -262,16 +265,19 @@ def baseline(
             seed=seed,
             budget=budget.part(1 / 2),
             search_workers=search_workers,
-            population=population,
+            numbers=numbers,
         )
         if first.assignment is not None:
             choice = first.assignment.choice
+    population = numbers.population
     choices = np.tile(np.array(choice, dtype=int), (population, 1))
     tasks = placer.place(choices).items.copy()
     for t, task in enumerate(problem.tasks):
         places = [problem.processors.index(p) for p in problem.places(task)]
         tasks[1:, t] = rng.choice(places, size=population - 1)
-    evolution = _Evolution("baseline", placer, rng, spending.left, progress, search_workers)
+    evolution = _Generations(
+        "baseline", placer, rng, spending.left, progress, search_workers, numbers
+    )
     best = evolution.best_of(_Population(choices, tasks, None))
     best.seconds = spending.seconds
     best.evaluations += first.evaluations
@@ -321,7 +327,7 @@ class _Population:
         return placer.place(self.choices[rows], self.tasks[rows])
 
 
-class _Evolution:
+class _Generations:
     """Uniform crossover of tournament winners, mutation of one gene, the best tenth stays."""
 
     def __init__(
@@ -332,8 +338,9 @@ class _Evolution:
         budget: Budget,
         progress: Progress | None,
         search_workers: SearchWorkers,
+        numbers: Evolution,
     ) -> None:
-        self._name, self._placer, self._rng = name, placer, rng
+        self._name, self._placer, self._rng, self._numbers = name, placer, rng, numbers
         self._problem = placer.problem
         self._progress, self._search_workers = progress, search_workers
         self._best = BestSoFar()
@@ -351,7 +358,7 @@ class _Evolution:
                 self._look_at_seeds(population, values)
             if best.assignment is not None:
                 self._tell(f"begins with {best.text}")
-            while best.generations < GENERATIONS and idle < PATIENCE and not self._spending.over:
+            while self._goes_on(idle):
                 best.generations += 1
                 before = best.value
                 population = self._next_generation(population, values)
@@ -363,6 +370,12 @@ class _Evolution:
             best.interrupted = True
         best.seconds = self._spending.seconds
         return best
+
+    def _goes_on(self, idle: int) -> bool:
+        """Is there another generation, after `idle` ones without progress?"""
+        numbers = self._numbers
+        within = self._best.generations < numbers.generations and idle < numbers.patience
+        return within and not self._spending.over
 
     def _tell(self, text: str) -> None:
         if self._progress is not None:
@@ -386,10 +399,10 @@ class _Evolution:
         parents = _tournament(values, children, rng), _tournament(values, children, rng)
         choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
         if population.sizes is not None:
-            _mutate(choices, len(keep), population.sizes, rng)
+            _mutate(choices, len(keep), population.sizes, rng, self._numbers.mutation)
         if tasks is not None:
             tasks = np.concatenate([tasks[keep], _crossed(tasks, parents, rng)])
-            _mutate_places(tasks, len(keep), self._placer, rng)
+            _mutate_places(tasks, len(keep), self._placer, rng, self._numbers.mutation)
         return _Population(choices, tasks, population.sizes)
 
     def _values(self, population: _Population) -> np.ndarray:
@@ -458,14 +471,16 @@ def _crossed(
     return found
 
 
-def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Generator) -> None:
+def _mutate(
+    choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Generator, chance: float
+) -> None:
     """Another candidate for one network: any, or a neighbor on the front."""
     import numpy as np
 
     if not choices.shape[1]:
         return
     rows = np.arange(kept, len(choices))
-    rows = rows[rng.random(len(rows)) < MUTATION]
+    rows = rows[rng.random(len(rows)) < chance]
     column = rng.integers(0, choices.shape[1], size=len(rows))
     near = choices[rows, column] + rng.integers(-3, 4, size=len(rows))
     anywhere = rng.integers(0, sizes[column])
@@ -474,13 +489,15 @@ def _mutate(choices: np.ndarray, kept: int, sizes: np.ndarray, rng: np.random.Ge
     )
 
 
-def _mutate_places(tasks: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator) -> None:
+def _mutate_places(
+    tasks: np.ndarray, kept: int, placer: Placer, rng: np.random.Generator, chance: float
+) -> None:
     import numpy as np
 
     if not tasks.shape[1]:
         return
     rows = np.arange(kept, len(tasks))
-    rows = rows[rng.random(len(rows)) < MUTATION]
+    rows = rows[rng.random(len(rows)) < chance]
     column = rng.integers(0, tasks.shape[1], size=len(rows))
     for t in range(tasks.shape[1]):
         own = rows[column == t]

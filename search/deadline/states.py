@@ -175,7 +175,7 @@ def search_states(
         placed = CommonPlaces(
             *_without_stages(placed.with_answer(fixed, outcome.assignment), problems)
         )
-        placed = _joined(problems, placed, together)
+        placed = joined(problems, placed, together)
         found[name] = outcome_of(problem, placed, bounds[name], outcome)
     placed = _moved(problems, placed, spending.left, together)
     placed = _side_by_side(problems, placed, alternatives)
@@ -337,7 +337,7 @@ def _moved(
             if spending.over:
                 break
             looked += 1
-            other = _joined(problems, neighbor, together)
+            other = joined(problems, neighbor, together)
             score = _worst(problems, other)
             if score < best:
                 placed, best, better = other, score, True
@@ -345,12 +345,13 @@ def _moved(
     return placed
 
 
-def _joined(
+def joined(
     problems: Mapping[str, JointProblem],
     placed: CommonPlaces,
     together: Sequence[Sequence[str]],
 ) -> CommonPlaces:
-    """With the others of each group where the first of it that is placed is."""
+    """What is placed, with the others of each group that is `together` where the first one of it
+    is."""
     for names in together:
         at = next((place for name in names if (place := _at(placed, name)) is not None), None)
         if at is not None:

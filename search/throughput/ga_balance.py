@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from ...model.mapping import Mapping, NetworkPlan, StagePlan
 from ..budget import DEFAULT, Budget
+from ..evolution import UNCHANGED, Changes, Evolution
 from .design import Design, complete
 from .partition import Objective
 from .plans import whole
@@ -43,8 +44,8 @@ from .trials import Over, Trials, as_auto, only_throughput
 if TYPE_CHECKING:
     import numpy as np
 
-#: Parameters of the thesis (ch. 3.6).
-POPULATION, GENERATIONS, MUTATION, PATIENCE = 1000, 500, 0.05, 50
+#: That of the thesis (ch. 3.6).
+THESIS = Evolution(population=1000, generations=500, patience=50, mutation=0.05)
 #: The size of a transfer that is compared with an empty one for the price of a byte.
 MANY = 1 << 20
 
@@ -57,6 +58,7 @@ def search(
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",
+    evolution: Changes = UNCHANGED,
 ) -> Mapping:
     """The balanced mapping, or a plain one where that is better. Raises Errors for other
     objectives."""
@@ -67,6 +69,7 @@ def search(
         return as_auto("ga-balance", problem, seed, budget, progress, measure, objective)
     trials = Trials(problem, measure, objective, budget, progress)
     rng = numpy.random.default_rng(seed)
+    numbers = THESIS.changed(evolution)
     tried: list[Design] = []
     notes: list[str] = []
     plans = {plan.task: plan for plan in whole(problem.networks, problem.cpus[:1])}
@@ -77,7 +80,7 @@ def search(
         for name, network in problem.networks.items():
             processors = able(problem, network)
             table = charges(problem, network, processors)
-            best = evolve(table, rng, trials.spending.left.part(1 / 2))
+            best = evolve(table, rng, trials.spending.left.part(1 / 2), numbers)
             plans[name] = plan_of_genes(name, network, [processors[g] for g in best.genes])
             label = f"{name.partition('.')[2]} balanced"
             design = complete(problem, plans.values(), label, objective)
@@ -164,9 +167,11 @@ class Balanced:
     generations: int
 
 
-def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balanced:
-    """A simple GA: the better half are parents, children are their one-point crossovers, 5 % of
-    them change one gene.
+def evolve(
+    table: np.ndarray, rng: np.random.Generator, budget: Budget, numbers: Evolution = THESIS
+) -> Balanced:
+    """A simple GA: the better half are parents, children are their one-point crossovers, some
+    of them change one gene.
 
     The thesis does not specify the selection; it says that those "with the best score" are taken.
     The whole population is evaluated at once, which counts as no evaluation. Ends early with the
@@ -187,10 +192,11 @@ def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balan
         taken: np.ndarray = padded[at, rng.integers(counts[at])]
         return taken
 
-    population = drawn(numpy.tile(numpy.arange(groups), (POPULATION, 1)))
-    half = POPULATION // 2
+    size = numbers.population
+    population = drawn(numpy.tile(numpy.arange(groups), (size, 1)))
+    half = size // 2
     best, idle, generations = (numpy.inf, numpy.inf), 0, 0
-    for _ in range(GENERATIONS):
+    for _ in range(numbers.generations):
         generations += 1
         tau = loads(table, population)
         sums, most = fitness(tau), tau.max(axis=1)
@@ -200,14 +206,14 @@ def evolve(table: np.ndarray, rng: np.random.Generator, budget: Budget) -> Balan
         idle += 1
         if reached < best:
             best, idle = reached, 0
-        if idle >= PATIENCE or spending.over:
+        if idle >= numbers.patience or spending.over:
             break
-        parents = rng.integers(half, size=(2, POPULATION - half))
-        points = rng.integers(1, max(2, groups), size=POPULATION - half)
+        parents = rng.integers(half, size=(2, size - half))
+        points = rng.integers(1, max(2, groups), size=size - half)
         children = numpy.where(
             numpy.arange(groups) < points[:, None], population[parents[0]], population[parents[1]]
         )
-        changed = numpy.flatnonzero(rng.random(len(children)) < MUTATION)
+        changed = numpy.flatnonzero(rng.random(len(children)) < numbers.mutation)
         at = rng.integers(groups, size=len(changed))
         children[changed, at] = drawn(at)
         population = numpy.concatenate([population[:half], children])

@@ -28,7 +28,7 @@ Where the thesis is not specific:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ...model.mapping import Mapping, NetworkPlan
 from ..budget import DEFAULT, Budget
@@ -69,25 +69,62 @@ def search(
     `start` is the plan of a similar network (another input size or batch) for a warm start, with
     K = 1 (ch. 3.6.5). Raises Errors for other objectives.
     """
-    only_throughput("jedi", objective)
+
+    def tuned(
+        bench: Bench, trials: Trials, begin: BenchSetting, most: BenchSetting
+    ) -> BenchSetting:
+        return fine_tuned(bench, begin)
+
+    return explored(
+        problem,
+        "jedi",
+        tuned,
+        seed=seed,
+        budget=budget,
+        progress=progress,
+        measure=measure,
+        objective=objective,
+        start=start,
+    )
+
+
+#: A fine-tuner: the setting of a bench that it makes of one, where the maximizer has found numbers.
+Tuner = Callable[[Bench, Trials, BenchSetting, BenchSetting], BenchSetting]
+
+
+def explored(
+    problem: Problem,
+    name: str,
+    tuner: Tuner,
+    *,
+    seed: int,
+    budget: Budget,
+    progress: Progress | None,
+    measure: Measure | None,
+    objective: Objective,
+    start: NetworkPlan | None = None,
+) -> Mapping:
+    """The search with a fine-tuner, under its name."""
+    only_throughput(name, objective)
     if not problem.networks:
-        return as_auto("jedi", problem, seed, budget, progress, measure, objective)
+        return as_auto(name, problem, seed, budget, progress, measure, objective)
     trials = Trials(problem, measure, objective, budget, progress)
     plain: list[Design] = []
     notes: list[str] = []
     try:
-        *_, design = _networks(problem, trials, start, plain, notes)
+        *_, design = _networks(problem, trials, tuner, start, plain, notes)
     except (Over, KeyboardInterrupt):
         if not plain:
             raise
         (design,) = trials.best()
         notes.append("the search was not finished: it ended with the best so far")
-    return trials.answer("jedi", [*plain, design], seed, notes)
+    return trials.answer(name, [*plain, design], seed, notes)
 
 
 def _networks(
     problem: Problem,
     trials: Trials,
+    tuner: Tuner,
     start: NetworkPlan | None,
     plain: list[Design],
     notes: list[str],
@@ -100,7 +137,11 @@ def _networks(
         first = None
         if start is not None and start.task == name:
             first = _cuts_of(start, bench.network)
-        design = _one(problem, name, bench, first, plain, notes)
+
+        def tuned(begin: BenchSetting, most: BenchSetting, bench: Bench = bench) -> BenchSetting:
+            return tuner(bench, trials, begin, most)
+
+        design = _one(problem, name, bench, tuned, first, plain, notes)
         plans.update({plan.task: plan for plan in design.mapping.networks})
         yield design
 
@@ -120,6 +161,7 @@ def _one(
     problem: Problem,
     name: str,
     bench: Bench,
+    tuner: Callable[[BenchSetting, BenchSetting], BenchSetting],
     first: tuple[int, ...] | None,
     plain: list[Design],
     notes: list[str],
@@ -150,7 +192,7 @@ def _one(
     if explorer is not None and explorer.value < value:
         _search_fully(explorer, keep)
         best = explorer.best or best
-    tuned = fine_tuned(bench, best)
+    tuned = tuner(best, most)
     notes.append(_summary(name, best, tuned, len(table), tuples, keep))
     return bench.design(tuned)
 

@@ -60,12 +60,16 @@ class BenchSetting:
         """
         numbers = list(self.numbers)
         numbers[parameter] += by
-        lanes = _lanes(self.option, numbers[STREAMS:])
-        least = max(numbers[PRE], numbers[POST], *lanes)
-        if min(numbers) < 1 or (parameter == BUFFERS and numbers[BUFFERS] < least):
+        found = self.with_numbers(numbers)
+        if min(numbers) < 1 or (parameter == BUFFERS and found.numbers[BUFFERS] > numbers[BUFFERS]):
             return None
-        numbers[BUFFERS] = max(numbers[BUFFERS], least)
-        return replace(self, numbers=tuple(numbers))
+        return found
+
+    def with_numbers(self, numbers: Sequence[int]) -> BenchSetting:
+        """The setting with other numbers, and as many buffers as they need at least."""
+        lanes = _lanes(self.option, numbers[STREAMS:])
+        buffers = max(numbers[BUFFERS], numbers[PRE], numbers[POST], *lanes)
+        return replace(self, numbers=(*numbers[:BUFFERS], buffers, *numbers[STREAMS:]))
 
 
 def _lanes(option: MappingOption, streams: Sequence[int]) -> list[int]:

@@ -178,7 +178,7 @@ def only_throughput(search: str, objective: Objective) -> None:
     """Refuse other objectives. Raises Errors."""
     if objective != "throughput":
         message = f"`{search}` was published for throughput: it cannot search for {objective}"
-        help_text = "leave --objective out, or take --search auto, exact or ga"
+        help_text = "leave --objective out, or take --search auto, exact or paper:comprehensive-ga"
         raise Errors([Diagnostic("F508", message, None, help=help_text)])
 
 

@@ -1,5 +1,6 @@
 """Every search that `map` offers, by the verb, on every example and on a project of HOPES: an answer
-that places everything, and no other refusal than that of a search for texts of another kind."""
+that places everything, and no other refusal than that of a search for texts of another kind, or of
+platforms without powers where a search looks for the least."""
 
 from __future__ import annotations
 
@@ -59,11 +60,16 @@ def store_layers(flow: Path) -> Valid:
 
 
 def place_all(flow: Path, valid: Valid, kind: Kind, *more: str) -> None:
-    """Check that each search of a kind places all tasks that have places of their own."""
+    """Check that each search of a kind places all tasks that have places of their own; the host has
+    no powers."""
     every = {name: task for part in valid.parts for name, task in part.tasks.items()}
     wanted = {name for name, task in every.items() if task.resampling is None}
     for search in searches_for(kind):
-        words = ["map", str(flow), "--search", search.name, "--evaluations", "3", "--json"]
+        words = ["map", str(flow), "--search", search.word, "--evaluations", "3", "--json"]
+        if search.only_for:
+            done = CliRunner().invoke(app, [*words, "--objective", search.only_for, *more])
+            assert done.exit_code == 1 and "F607" in done.stderr, search.name
+            continue
         done = CliRunner().invoke(app, [*words, "--no-measure", *more])
         assert done.exit_code == 0, (search.name, done.stderr, done.exception)
         found = json.loads(done.stdout)

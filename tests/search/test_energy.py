@@ -36,6 +36,7 @@ from flowc.search.deadline.problem import (
     JointProblem,
     TaskGroup,
 )
+from flowc.search.deadline.scenario_ga import THESIS, scenario_ga, scenario_ga_of_one
 from flowc.search.deadline.verdict import verdict
 from flowc.search.deadline.work import domains, stage_work
 
@@ -238,6 +239,87 @@ def test_fractions_are_below_everything(seed: int) -> None:
     for c, watts in least.items():
         assert float(relaxed.bound) + relaxed.rises["A.net"][c] <= float(watts) * (1 + 1e-6)
     assert relaxed.left_out(allowed) is None
+
+
+# -- the search of the thesis ----------------------------------------------------------------------
+FEW_INDIVIDUALS = replace(THESIS, population=8, generations=20)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_scenario_ga_finds_power_that_there_is(seed: int) -> None:
+    """Its stages are dealt out in turn and its clocks are greedy, so it may miss the least."""
+    problem = drawn(seed)
+    possible = {watts for watts, _ in every(problem)}
+    budget = Budget(evaluations=40)
+    found = scenario_ga_of_one(problem, seed=0, budget=budget, numbers=FEW_INDIVIDUALS)
+    again = scenario_ga_of_one(problem, seed=0, budget=budget, numbers=FEW_INDIVIDUALS)
+    assert found.assignment == again.assignment
+    if found.power is not None:
+        assert found.power.watts in possible and not found.power.proved
+        assert found.verdict is not None and found.verdict.feasible
+
+
+def test_the_scenario_ga_deals_stages_out_in_turn(write: Write) -> None:
+    """Algorithm 5: `A` and `C` share no state, but both share one with `B`: two DLAs alternate over
+    the apps in this order, and all states have the same places."""
+    dlas = pool("d", "dla", 2, Fraction(1), Fraction(1))
+    stage = Candidate("dla", (CandidateStage("dla", (MS,), "l0"),))
+    platform = Platform("p", (dlas,), (), "", None, power_w=Fraction(1))
+    states = {}
+    for names in ("AB", "BC"):
+        groups = tuple(TaskGroup(n, Fraction(10 * MS), None, k, ()) for k, n in enumerate(names))
+        networks = tuple(DeadlineNetwork(f"{n}.net", n, (stage,)) for n in names)
+        works = {f"{n}.net": {"dla": MeanWork(Fraction(MS), Fraction(MS))} for n in names}
+        power = PowerModel((clock_of(dlas, None, True),), platform.power_w, works)
+        problem = JointProblem(platform, groups, (), networks, {}, power=power)
+        states[names] = StateProblem(problem, Fraction(1, 2))
+    found = scenario_ga(states, seed=0, budget=Budget(evaluations=1)).states
+    first, second = (found[names].assignment for names in ("AB", "BC"))
+    assert first is not None and second is not None
+    assert first.stages == (("d[0]",), ("d[1]",)) and second.stages == (("d[1]",), ("d[0]",))
+
+
+def test_the_scenario_ga_has_together_what_changes_at_once() -> None:
+    problem = drawn(1)
+    state = {"": StateProblem(problem, Fraction(1))}
+    for together in ((), (("A.t", "B.t"),)):
+        found = scenario_ga(state, seed=0, budget=Budget(evaluations=1), together=together)
+        assignment = found.states[""].assignment
+        assert assignment is not None
+        assert (len(set(assignment.tasks)) == 1) == bool(together)
+
+
+def test_the_scenario_ga_by_the_verb(write: Write) -> None:
+    """In two states; tasks are dealt out as well."""
+    text = TEXT + "app B { period 50 ms   s: S   k: K   s -> k }\n"
+    text += "scenario C { minimise energy   initial state on { run A run B } state off { run B }\n"
+    text += "  on -> off after 1 s }\n"
+    path = write(text, t_py=CODE)
+    words = {"platform": "b", "measure": False, "evaluations": 5, "search": "paper:scenario-ga"}
+    found = flowc.map(path, **words, evolution="population=4,generations=2,mutation=1")
+    assert not found.late and found.states is not None and found.states.least_power is not None
+    least = mapped(write, text).states
+    assert least is not None and least.least_power is not None
+    assert found.states.least_power.watts >= least.least_power.watts
+    assert found.mapping.search == "scenario-ga"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"search": "scenario-ga"}, "looks for the least energy: it has no other objective"),
+        ({"search": "exact", "evolution": "population=3"}, "where nothing evolves"),
+        ({"search": "entire-ga", "evolution": "size=3"}, "have no `size`"),
+        ({"search": "entire-ga", "evolution": "population=1"}, "`population=1` is not possible"),
+        ({"search": "entire-ga", "evolution": "mutation=2"}, "`mutation=2` is not possible"),
+    ],
+)
+def test_what_a_search_does_not_support(write: Write, words: dict[str, str], why: str) -> None:
+    path = write(TEXT, t_py=CODE)
+    with pytest.raises(Errors) as caught:
+        flowc.map(path, platform="b", measure=False, **words)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F508" and why in fault.message and fault.help
 
 
 # -- fronts ----------------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ app C {{ period 33 ms  log: Log }}
 platform board {{ cpu core[2] scheduler fixed_priority }}
 """
     for each in searches_for("deadlines"):
+        if each.only_for:
+            continue
         answer = find_mapping(
             write(text), platform="board", measure=False, search=each.name, evaluations=10
         )

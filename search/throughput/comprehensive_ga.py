@@ -13,10 +13,7 @@ one, and so do adjacent stages on one place: several chromosomes can mean one co
 is tried once. The ranges of streams, buffers, and threads before and behind are those that JEDI's
 maximizer finds, as in the thesis.
 
-The thesis does not specify the operators. Here the best of parents and children survive, parents
-win tournaments of three, crossover is uniform, one gene mutates (a cut moves a little in half of
-the cases), and plain configurations are in the first population. Generations are small with runs,
-as each run takes a second.
+The thesis does not specify the operators: see `evolve`.
 """
 
 from __future__ import annotations
@@ -28,9 +25,11 @@ from itertools import chain
 
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ..budget import DEFAULT, Budget
+from ..evolution import UNCHANGED, Changes
 from . import auto
 from .contest import FINALISTS
 from .design import Design, complete
+from .evolve import MEASURED, PREDICTED, Genes, evolve
 from .jedi import FEWEST, maximized
 from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, BenchSetting, neighbors, options, spread
 from .partition import MOST_STAGES, Objective, StagePlace
@@ -38,19 +37,11 @@ from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
 from .trials import Over, Trials, as_auto
 
-#: Size of a population, maximum number of generations, and of generations without progress: with
-#: runs of about a second each, and with predictions.
-MEASURED = (16, 100, 12)
-PREDICTED = (200, 200, 20)
-#: The number of individuals in a tournament, and the probability that one gene of a child changes.
-TOURNAMENT, MUTATION = 3, 0.6
-
 #: Positions of the genes of a network: the number of stages, then cuts, places, streams and
 #: threads; at the end buffers, and threads before and behind.
 CUTS, PLACES, STREAM, THREADS = 1, MOST_STAGES, 2 * MOST_STAGES, 3 * MOST_STAGES
 AROUND, LENGTH = 4 * MOST_STAGES, 4 * MOST_STAGES + 3
 
-Genes = list[int]
 Configuration = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
 
 
@@ -62,13 +53,14 @@ def search(
     progress: Progress | None = None,
     measure: Measure | None = None,
     objective: Objective = "throughput",
+    evolution: Changes = UNCHANGED,
 ) -> Mapping:
     """The fittest configuration, never worse than the plain ones in the first population."""
     if not problem.networks:
-        return as_auto("ga", problem, seed, budget, progress, measure, objective)
+        return as_auto("comprehensive-ga", problem, seed, budget, progress, measure, objective)
     trials = Trials(problem, measure, objective, budget, progress)
     space = Space(problem, objective)
-    sizes = MEASURED if trials.measured else PREDICTED
+    numbers = (MEASURED if trials.measured else PREDICTED).changed(evolution)
     plain: list[Design] = []
     notes: list[str] = []
     try:
@@ -78,13 +70,15 @@ def search(
             plain.append(design)
         if objective == "throughput":
             space.widen(trials)
-        generations = evolve(space, trials, random.Random(seed), *sizes)
-        notes.append(f"evolution ended after {generations} generations of {sizes[0]}")
+        evolved = evolve(space, trials, random.Random(seed), numbers)
+        notes.append(
+            f"evolution ended after {evolved.generations} generations of {numbers.population}"
+        )
     except (Over, KeyboardInterrupt):
         if not plain:
             raise
         notes.append("the search was not finished: it ended with the best so far")
-    return trials.answer("ga", [*plain, *trials.best(FINALISTS)], seed, notes)
+    return trials.answer("comprehensive-ga", [*plain, *trials.best(FINALISTS)], seed, notes)
 
 
 # -- chromosomes -----------------------------------------------------------------------------------
@@ -227,67 +221,3 @@ class Space:
             name = "one stage" if stages == "1" else f"{stages} stages"
         others = {p.task: p for p in placements}
         return complete(self._problem, plans, name, self._objective, others)
-
-
-# -- evolution -------------------------------------------------------------------------------------
-def evolve(
-    space: Space, trials: Trials, rng: random.Random, size: int, generations: int, patience: int
-) -> int:
-    """Evolve a population until there is no progress for `patience` generations; returns the number
-    of generations. Raises Over.
-
-    The operators are not those of DEAP, which draw from the global `random`; nor is its `creator`
-    used, which makes global classes.
-    """
-    from deap import base, tools
-
-    class LeastUse(base.Fitness):  # type: ignore[misc]
-        weights = (-1.0,)
-
-    known: dict[Configuration, float] = {}
-
-    class Individual(list[int]):
-        def __init__(self, genes: Genes) -> None:
-            super().__init__(genes)
-            self.configuration = space.decode(genes)
-            if self.configuration not in known:
-                known[self.configuration] = trials.value(space.design(self.configuration))
-            self.fitness = LeastUse((known[self.configuration],))
-
-    def parent() -> Individual:
-        rivals = [rng.choice(population) for _ in range(TOURNAMENT)]
-        return max(rivals, key=lambda rival: rival.fitness)
-
-    def child() -> Individual:
-        genes = [rng.choice(pair) for pair in zip(parent(), parent(), strict=True)]
-        if rng.random() < MUTATION:
-            mutate(space, genes, rng)
-        return Individual(genes)
-
-    first = [genes for _, genes in space.plain()][:size]
-    first += [[rng.randrange(n) for n in space.high] for _ in range(size - len(first))]
-    population = [Individual(genes) for genes in first]
-    least, idle = min(known.values()), 0
-    for generation in range(1, generations + 1):
-        both = population + [child() for _ in range(size)]
-        # One individual of each configuration: copies that differ in genes without effect would
-        # fill the population.
-        different = {individual.configuration: individual for individual in both}
-        population = tools.selBest(list(different.values()), size)
-        reached = min(known.values())
-        idle += 1
-        if reached < least:
-            least, idle = reached, 0
-        if idle >= patience:
-            return generation
-    return generations
-
-
-def mutate(space: Space, genes: Genes, rng: random.Random) -> None:
-    """Change one gene that has a choice; a cut moves by up to three positions in half of the
-    cases."""
-    at = rng.choice([g for g, n in enumerate(space.high) if n > 1] or [0])
-    if at in space.cuts and rng.random() < 0.5:
-        genes[at] = min(max(0, genes[at] + rng.choice((-3, -2, -1, 1, 2, 3))), space.high[at] - 1)
-    else:
-        genes[at] = rng.randrange(space.high[at])
