@@ -67,6 +67,12 @@ def export(
             help="With --places: phases by levels, or by Algorithm 2 of Minakova's thesis."
         ),
     ] = Phases.LEVELS,
+    by_parts: Annotated[
+        bool,
+        typer.Option(
+            "--by-parts", help="Of a network: every layer works row by row, in phases (CSDF)."
+        ),
+    ] = False,
     *,
     options: Options,
     platform: OnPlatform = "host",
@@ -94,6 +100,10 @@ def export(
         )
     if places is not None and file.suffix != ".onnx":
         raise typer.BadParameter("it is for .onnx files", param_hint="--places")
+    if by_parts and (file.suffix != ".onnx" or places is not None):
+        raise typer.BadParameter(
+            "it is for .onnx files without `--places`", param_hint="--by-parts"
+        )
     if phases != Phases.LEVELS and places is None:
         raise typer.BadParameter("it needs `--places`", param_hint="--phases")
     _refuse_options(chosen, known, into is not None, options)
@@ -111,7 +121,13 @@ def export(
             )
         return _folder(chosen, Order(file, output, platform, options, force, progress), as_json)
     exported = driver_export(
-        file, format, app=app, platform=platform, places=places, phases=phases.value
+        file,
+        format,
+        app=app,
+        platform=platform,
+        places=places,
+        phases=phases.value,
+        by_parts=by_parts,
     )
     target = output or Path(f"{exported.name}{exported.suffix}")
     show_diagnostics(exported.warnings, sources(exported.warnings))

@@ -37,12 +37,13 @@ def export(
     platform: str = "host",
     places: str | Path | None = None,
     phases: str = "levels",
+    by_parts: bool = False,
 ) -> Export:
     """Write an app of a text, by default the only one, in another tool's format.
 
     A network is written as a task per layer; with `places`, a file with the processor of each
-    layer, as a task per processor with `phases` by a rule of `driver.show.mapped_network.RULES`.
-    Raises Errors.
+    layer, as a task per processor with `phases` by a rule of `driver.show.mapped_network.RULES`;
+    with `by_parts`, as layers that work row by row, in phases. Raises Errors.
     """
     exporter = _exporter(format)
     if exporter.write is None:
@@ -58,7 +59,7 @@ def export(
     if alone and places is not None:
         checked = check_mapped(path, places, phases)
     elif alone:
-        checked = check_network(path)
+        checked = check_network(path, by_parts=by_parts, loops=True)
     else:
         checked = check(path, platform=platform)
     source, warnings = _source(checked, exporter, alone)

@@ -70,15 +70,16 @@ def _require_fits(file: NetworkInterface, name: str, sizes: tuple[int, ...]) -> 
         raise NetworkError("F406", f"`--shape {name}={shown}`, but `{name}` is {border}")
 
 
-def check_network(path: str | Path, *, by_parts: bool = False) -> Checked:
+def check_network(path: str | Path, *, by_parts: bool = False, loops: bool = False) -> Checked:
     """An ONNX network as an app: a task per layer, a token per element of its data.
 
-    With `by_parts`, every layer works through its data row by row (networks.dataflow.by_parts).
-    Raises Errors.
+    With `by_parts`, every layer works through its data row by row, and what it needs again stays in
+    its buffer, or with `loops` goes through a self-loop (networks.dataflow.by_parts). Raises
+    Errors.
     """
     cnn, name = layers_of(path), network_app_name(path)
     try:
-        app = parts.by_parts(cnn, name) if by_parts else as_sdf(cnn, name)
+        app = parts.by_parts(cnn, name, loops=loops) if by_parts else as_sdf(cnn, name)
     except NetworkError as fault:
         raise raised(fault) from fault
     return network_checked(path, app)

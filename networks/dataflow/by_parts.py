@@ -41,10 +41,13 @@ def layerwise_elements(cnn: Cnn) -> int:
     return sum(edge.elements for layer in cnn.layers for edge in layer.inputs)
 
 
-def by_parts(cnn: Cnn, name: str) -> Application:
+def by_parts(cnn: Cnn, name: str, *, loops: bool = False) -> Application:
     """Every layer with its phases. A phase takes the rows that no phase before it has needed and
     frees those that no later phase needs; the last phase takes and frees what is left, so that
     every frame starts anew.
+
+    With `loops`, rows that are needed again go through a self-loop of the layer instead, as in
+    Algorithm 4: a graph for tools in which a firing frees what it takes.
 
     It holds for padding of any size on either side, strides above the kernel, dilation, remainders
     that no window reaches, and several inputs. Totals of a frame are equal on both sides, and
@@ -63,9 +66,14 @@ def by_parts(cnn: Cnn, name: str) -> Application:
         for edge in layer.inputs:
             taken, freed = rows_by_phase(layer, edge)
             consumed, frees = (tuple(edge.row * n for n in rows) for rows in (taken, freed))
-            arrows.append(
-                ActorChannel(edge.source, layer.name, _produced(edge, phases), consumed, frees)
-            )
+            produced = _produced(edge, phases)
+            if not loops:
+                arrows.append(ActorChannel(edge.source, layer.name, produced, consumed, frees))
+                continue
+            arrows.append(ActorChannel(edge.source, layer.name, produced, consumed))
+            kept = [a - b for a, b in zip(accumulate(consumed), accumulate(frees), strict=True)]
+            if any(kept):
+                arrows.append(ActorChannel(layer.name, layer.name, tuple(kept), (0, *kept[:-1])))
     return application(name, cnn.file, {x.name: x.operator for x in cnn.layers}, arrows)
 
 

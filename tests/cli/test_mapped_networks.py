@@ -110,6 +110,19 @@ def test_what_is_exported_is_imported_with_the_same_answers(
     assert flowc.export(network, places=places, phases=rule).text == xml.read_text()
 
 
+def test_layers_by_parts_are_exported(network: Path, tmp_path: Path) -> None:
+    """As a graph that the other tool can read: no firing keeps anything in a buffer."""
+    xml, flow = tmp_path / "graph.xml", tmp_path / "graph.flow"
+    assert run("export", network, "--by-parts", "-o", xml).exit_code == 0
+    assert run("import", xml, "-o", flow).exit_code == 0
+    (analysis,) = flowc.analyze(flow).apps.values()
+    (direct,) = flowc.analyze(network, by_parts=True).apps.values()
+    assert [*analysis.verdicts.repetition.values()] == [*direct.verdicts.repetition.values()]
+    assert analysis.period == direct.period
+    places = write_places(tmp_path)
+    assert run("export", network, "--by-parts", "--places", places, "-o", xml).exit_code == 2
+
+
 def test_the_thesis_deadlocks_where_a_skip_comes_back(looping: Path, tmp_path: Path) -> None:
     places = tmp_path / "loop.json"
     done = run("analyze", looping, "--csdf", "--places", places)

@@ -124,6 +124,11 @@ def test_buffers_of_the_low_memory_figure_4_1() -> None:
     loops = {c.name for c in theirs.channels if c.source == c.destination}
     assert sum(n for c, n in capacities.items() if c not in loops) == 978
     assert [n for c, n in capacities.items() if c in loops] == [1024, 256]
+    looped = by_parts(cnn, "A", loops=True)
+    assert [(c.source, c.destination) for c in looped.channels] == [
+        (c.source, c.destination) for c in theirs.channels
+    ]
+    assert not any(c.frees for c in looped.channels) and least(looped) == capacities
     # Ex3 of Table 4.1: layer 3 at once.
     assert list(least(by_parts(figure_4_1((32, 16, 1, 1, 1)), "A")).values()) == [544, 1024, 48, 2]
 
@@ -149,9 +154,10 @@ def test_where_algorithm_4_fails_parts_hold(
     with pytest.raises(DoesNotApply, match=reason) as raised:
         algorithm4(cnn, "A")
     assert "'a/b c'" in str(raised.value)
-    app = by_parts(cnn, "A")
-    assert vector(app) == {"A.in": before, "A.a/b c": after}
-    assert not iteration_order(app, vector(app)).blocked
+    for loops in (False, True):
+        app = by_parts(cnn, "A", loops=loops)
+        assert vector(app) == {"A.in": before, "A.a/b c": after}
+        assert not iteration_order(app, vector(app)).blocked
 
 
 def test_phases_of_the_high_throughput_figure_4_1() -> None:
