@@ -112,6 +112,7 @@ ITEMS = {
         "run",
         "period",
         "deadline",
+        "prefer",
         "weight",
         "power",
         "on",

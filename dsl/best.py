@@ -6,12 +6,14 @@ the sum of their accuracies. The search selects an option, since it knows the ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from itertools import product
 from math import prod
+from typing import cast, get_args
 
-from ..model.diagnostic import Note, has_errors
+from ..model.diagnostic import Note, has_errors, one_of
+from ..model.scenario import Criterion
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator
@@ -20,6 +22,8 @@ from .evaluate import Evaluator
 BEST = "best"
 #: Maximum number of options of a state: each of them is checked, and may be mapped.
 MOST = 64
+
+CRITERIA = get_args(Criterion)
 
 #: The variants of networks, and their accuracy together.
 Choices = tuple[dict[str, str], Fraction]
@@ -60,6 +64,35 @@ class Ranking:
                 ({**choices, **taken}, sum((accuracy for _, accuracy in row), Fraction(0)))
             )
         return tuple(sorted(found, key=lambda option: -option[1]))
+
+    def preferred(
+        self, mode: s.ModeDecl, best: Collection[str]
+    ) -> tuple[tuple[Criterion, Fraction], ...]:
+        """The weights of what a state prefers, with the sum 1."""
+        weights: dict[Criterion, Fraction] = {}
+        for item in mode.items:
+            if not isinstance(item, s.PreferDecl):
+                continue
+            for word, value in item.criteria:
+                if word.text not in CRITERIA:
+                    message = f"`{word.text}` cannot be preferred"
+                    help_text = f"it is {one_of(CRITERIA)}"
+                    self._context.fault("F105", message, word.span, help=help_text)
+                elif word.text in weights:
+                    message = f"`{word.text}` is preferred twice"
+                    self._context.fault("F105", message, word.span, help="keep one of them")
+                else:
+                    number = self._evaluate.number(value, {}, "a weight", 0)
+                    weights[cast(Criterion, word.text)] = number or Fraction(0)
+            if not best:
+                message = f"`{mode.name.text}` prefers something, and has nothing to choose"
+                help_text = "write `NETWORK = best` in this state, or leave `prefer` out"
+                self._context.fault("F105", message, item.span, help=help_text)
+            elif weights and not any(weights.values()):
+                message = "all weights are 0"
+                self._context.fault("F105", message, item.span, help="leave `prefer` out")
+        total = sum(weights.values(), Fraction(0)) or Fraction(1)
+        return tuple((word, weight / total) for word, weight in weights.items())
 
     def _ranked(self, network: s.NetworkDecl, mode: s.ModeDecl) -> list[tuple[str, Fraction]]:
         """Variants with their accuracy."""

@@ -615,6 +615,12 @@ class TreeBuilder:
     def weight(self, span: Span, value: s.Expr) -> s.WeightDecl:
         return s.WeightDecl(value, span)
 
+    def preference(self, span: Span, word: Token, weight: s.Expr) -> tuple[s.Word, s.Expr]:
+        return self._word(word), weight
+
+    def prefer(self, span: Span, *criteria: tuple[s.Word, s.Expr]) -> s.PreferDecl:
+        return s.PreferDecl(criteria, span)
+
     def mode(self, span: Span, initial: Token | None, name: s.Word, *items: Any) -> s.ModeDecl:
         return s.ModeDecl(initial is not None, name, items, span)
 

@@ -89,6 +89,9 @@ class _Builder:
         self._unheard(outside, transitions)
         weights = self._weights()
         powers = {name: self._power(mode) for name, mode in self._modes.items()}
+        preferred = {}
+        for name, mode in self._modes.items():
+            preferred[name] = ranking.preferred(mode, wanted(choices[name]))
         least_energy = self._minimised()
         self._never_run()
         if initial is not None:
@@ -99,7 +102,7 @@ class _Builder:
         states: list[State] = []
         for name, mode in self._modes.items():
             weight = weights[name] / len(levels[name])
-            state = State(name, (), weight, mode.name.span, powers[name])
+            state = State(name, (), weight, mode.name.span, powers[name], prefers=preferred[name])
             states += self._levels_of(state, wanted(choices[name]), variants[name], limits[name])
         transitions = list(self._between_levels(transitions, levels))
         self._check_at_once(transitions, states)

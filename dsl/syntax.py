@@ -450,12 +450,20 @@ class WeightDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class PreferDecl:
+    """`prefer accuracy 0.2, throughput 0.8`."""
+
+    criteria: tuple[tuple[Word, Expr], ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class ModeDecl:
     """`initial state NAME { ... }`."""
 
     initial: bool
     name: Word
-    items: tuple[RunDecl | ChoiceDecl | WeightDecl | PowerDecl, ...]
+    items: tuple[RunDecl | ChoiceDecl | WeightDecl | PowerDecl | PreferDecl, ...]
     span: Span
 
 

@@ -19,6 +19,16 @@ from .span import Span
 ChangeProtocol = Literal["idle", "next", "at once"]
 
 
+#: What a state may prefer in the variants of its networks: more of the first two, less of the
+#: others.
+Criterion = Literal[
+    "accuracy",
+    "throughput",
+    "memory",
+    "energy",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class StateOption:
     """The apps of a state with one selection of variants for its `best` networks, and the sum of
@@ -43,7 +53,8 @@ class State:
     power, None = none. A state of a text whose periods are lists becomes one state for each
     `level`, fastest first; `of` is its name in the text. The networks of `best` may have any
     variant: `options` are all selections, the most accurate first, and `apps` are those of one of
-    them; without such networks `options` is empty.
+    them; without such networks `options` is empty. `prefers` has the weights of what else than
+    accuracy ranks them, with the sum 1; empty if it is accuracy alone.
     """
 
     name: str
@@ -54,6 +65,7 @@ class State:
     level: int | None = None
     best: tuple[str, ...] = ()
     options: tuple[StateOption, ...] = ()
+    prefers: tuple[tuple[Criterion, Fraction], ...] = ()
 
     @property
     def of(self) -> str:

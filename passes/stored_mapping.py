@@ -186,7 +186,8 @@ def _apps(state: State) -> tuple[object, ...]:
     if not state.options:
         return (state.name, [(a.name, a.period_ns, a.variants) for a in state.apps])
     periods = [(a.name, a.period_ns) for a in state.apps]
-    return (state.name, periods, [(o.choices, o.accuracy) for o in state.options])
+    options = [(o.choices, o.accuracy) for o in state.options]
+    return (state.name, periods, options, *([state.prefers] if state.prefers else []))
 
 
 def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[object, ...]:

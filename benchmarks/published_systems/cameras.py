@@ -31,9 +31,15 @@ def write(stem: str, problem: JointProblem) -> None:
 
 
 def write_scenario(
-    stem: str, states: Sequence[tuple[int, ...]], periods_ms: Sequence[int], pins: str = ""
+    stem: str,
+    states: Sequence[tuple[int, ...]],
+    periods_ms: Sequence[int],
+    *,
+    last: str = "",
+    pins: str = "",
 ) -> None:
-    """The four cameras in these states, each at all of the periods, for `clocked`."""
+    """The four cameras in these states, each at all of the periods, for `clocked`; `last` are
+    more words of the last state."""
     problem = boards.imgprocessing(10)
     lines = [f"scenario {stem} {{", "    minimise energy", "    event next"]
     names = []
@@ -42,22 +48,21 @@ def write_scenario(
         for ms in periods_ms:
             names.append(state_name(number, ms))
             first = "" if names[1:] else "initial "
-            lines.append(f"    {first}state {names[-1]} {{ run {apps} period {ms} ms }}")
+            words = last if number == len(states) - 1 else ""
+            lines.append(f"    {first}state {names[-1]} {{ run {apps} period {ms} ms {words} }}")
     after = [*names[1:], names[0]]
     pairs = zip(names, after, strict=True)
     lines += [f"    {old} -> {new} on next" for old, new in pairs if old != new]
-    text = "\n".join([_text(problem) + lines[0], *lines[1:], "}"]) + "\n"
+    text = "\n".join([_text(problem) + lines[0], *lines[1:], "}"]) + "\n" + pins
     pools = [f"{pool} {_powers(kind)}" for kind, pool in POOLS.items()]
     texts.write_board("clocked", *pools, f"power {float(clocks.BOARD)} W")
     texts.write(stem, text, "clocked", _times(problem), estimated=ESTIMATED)
-    with (texts.FOLDER / f"{stem}.flow").open("a") as file:
-        file.write(pins)  # last: what is cut has to have layers
 
 
 def on_gpu() -> str:
     """Pins of all networks to the GPU."""
     networks = boards.imgprocessing(10).networks
-    lines = [f"    {network.name} on gpu" for network in networks]
+    lines = [f"    {network.name} -> gpu" for network in networks]
     return "\n".join(["mapping on clocked {", *lines, "}"]) + "\n"
 
 

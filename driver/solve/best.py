@@ -19,6 +19,7 @@ from .deadlines import missed
 from .known_times import KnownTimes
 from .request import MapRequest
 from .state_map import Searched, States, StateSearch
+from .worth import by_worth
 
 
 def map_states_jointly(
@@ -28,11 +29,12 @@ def map_states_jointly(
     Raises Errors.
 
     It minimizes the maximum utilization over all states. On this machine the program of each state
-    runs briefly. States that ask for the best variants of networks get the most accurate ones with
-    which that is possible. Networks that are `chosen` run in these bands.
+    runs briefly. States that ask for the best variants of networks get the most accurate ones, or
+    those they prefer, with which that is possible. Networks that are `chosen` run in these bands.
     """
     asked = StateSearch(known, request, chosen or {})
     if valid.options:
+        valid = by_worth(valid, known)
         states = _with_best_variants(valid, asked)
     else:
         states = asked.mapped(asked.searched(valid, request.allowance))

@@ -167,6 +167,18 @@ class ValidScenario(Valid):
         """The sets of apps that run at once: its states."""
         return tuple(self.states.values())
 
+    def in_order(self, state: str, order: Sequence[int]) -> ValidScenario:
+        """The same with the options of a state in another order."""
+        options = {**self.options, state: tuple(self.options[state][k] for k in order)}
+        states = []
+        for each in self.scenario.states:
+            if each.name == state:
+                own = tuple(each.options[k] for k in order)
+                each = replace(each, options=own)
+            states.append(each)
+        scenario = replace(self.scenario, states=tuple(states))
+        return replace(self, system=replace(self.system, scenario=scenario), options=options)
+
     def taking(self, option: MappingABC[str, int]) -> ValidScenario:
         """The same with these options of states."""
         chosen = {name: self.options[name][k] for name, k in option.items()}

@@ -13,6 +13,7 @@ import pytest
 from flowc.cli import app
 from flowc.driver.solve.map import Answer
 from flowc.dsl.format import format_text
+from flowc.model.diagnostic import Errors
 from typer.testing import CliRunner
 
 from builds import Write, run
@@ -139,6 +140,49 @@ def test_everybody_goes_by_what_was_found(text: Path) -> None:
         d.code
         for d in flowc.build(text, text.parent / "b", platform="duo", measure=False).diagnostics
     ] == ["F609"]
+
+
+@pytest.mark.parametrize(
+    ("prefer", "one"),
+    [
+        ("accuracy 3", "careful"),
+        ("throughput 1", "tiny"),
+        ("memory 0.5, accuracy 0.1", "careful"),  # the file of `tiny` has one more layer
+        ("accuracy 0.8, throughput 0.2", "careful"),  # 0.85, 0.77, 0.64
+        ("accuracy 0.5, throughput 0.5", "tiny"),  # 0.63, 0.67, 0.78
+        ("energy 2, accuracy 1", "tiny"),
+    ],
+)
+def test_a_state_has_what_it_prefers(text: Path, prefer: str, one: str) -> None:
+    """Of 12, 6 and 3 ms, and accuracies of 0.9, 0.75 and 0.5."""
+    changed = TEXT.replace("run A   A.see = best }", f"run A   A.see = best   prefer {prefer} }}")
+    changed = changed.replace("cpu core[2]", "cpu core[2] idle [1] W busy [3] W")
+    assert format_text("t.flow", changed).count(f"prefer {prefer}") == 1
+    text.write_text(changed)
+    found = mapped(text)
+    assert not found.late and choices(found)["one"] == {"A.see": one}
+    scenario = flowc.check(text, platform="duo").system.scenario
+    assert scenario is not None
+    assert sum(weight for _, weight in scenario.states[0].prefers) == 1
+    assert dict(scenario.states[0].choices) == {"A.see": one}  # as it is stored
+    words = ["map", str(text), "--platform", "duo", "--no-measure", "--explain"]
+    said = CliRunner().invoke(app, [*words, "--evaluations", "20"]).stdout
+    assert f"A.see = {one}: preferred to all others" in said
+
+
+def test_what_is_preferred_and_late_gives_way(text: Path) -> None:
+    changed = TEXT.replace("run A, B   A.see", "run A, B   prefer accuracy 1, memory 1   A.see")
+    text.write_text(changed)
+    found = mapped(text)
+    assert not found.late and choices(found)["two"] == {"A.see": "quick", "B.see": "quick"}
+
+
+def test_a_preference_for_what_is_not_known_is_refused(text: Path) -> None:
+    text.write_text(TEXT.replace("run A   A.see = best", "run A   A.see = best   prefer energy 1"))
+    with pytest.raises(Errors) as caught:
+        mapped(text)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "F607" and "no energy of `A.see" in fault.message and fault.help
 
 
 def test_without_a_mapping_the_best_one_that_may_be_in_time_counts(text: Path) -> None:
