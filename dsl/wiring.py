@@ -142,6 +142,9 @@ class Wiring:
     )
     _unnamed: dict[tuple[str, s.Direction], list[str]] = field(default_factory=dict)
     _open_types: dict[tuple[str, s.Direction], set[TensorType | None]] = field(default_factory=dict)
+    _free_by_type: dict[tuple[str, s.Direction], dict[TensorType | None, list[str]]] = field(
+        default_factory=dict
+    )
     _forgiven: set[tuple[str, s.Direction, bool]] = field(default_factory=set)
 
     def wire(self, arrows: list[HopOfChain]) -> None:
@@ -384,6 +387,20 @@ class Wiring:
         self.context.fault("F207", message, port.span, help=help_text)
         return None
 
+    def _by_type(
+        self,
+        unit: str,
+        direction: s.Direction,
+        free: Sequence[str],
+        ports: dict[str, PortView],
+    ) -> dict[TensorType | None, list[str]]:
+        """The free ports of a side by their types, looked at once for all arrows."""
+        if (unit, direction) not in self._free_by_type:
+            found = self._free_by_type[unit, direction] = {}
+            for port in free:
+                found.setdefault(ports[port].type, []).append(port)
+        return self._free_by_type[unit, direction]
+
     def _free_port(
         self,
         endpoint: s.Endpoint,
@@ -405,12 +422,13 @@ class Wiring:
             return ports[free[0]]
         if not free and len(ports) == 1:
             return next(iter(ports.values()))
-        fitting = [port for port in free if ports[port].type in others]
-        if len(fitting) == 1 and None not in others:
-            return ports[fitting[0]]
+        by_type = self._by_type(unit.name, direction, free, ports)
+        fitting = [own for type_, own in by_type.items() if type_ in others]
+        if sum(map(len, fitting)) == 1 and None not in others:
+            return ports[fitting[0][0]]
         if free:
             state = f"{one_of(free)} are free"
-            help_text = f"name it: `{name}.{next(iter(fitting or free))}`"
+            help_text = f"name it: `{name}.{fitting[0][0] if fitting else free[0]}`"
             if not fitting and len(others) == 1 and None not in others:
                 (other,) = others
                 help_text = f"none of them is {other}, as the other end of the arrow is"

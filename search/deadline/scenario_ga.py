@@ -190,9 +190,11 @@ class _Generations:
             if rates.verdict is None:
                 return _Individual(genes, placed, verdicts, ())
             verdicts[name] = rates.verdict
+            if not rates.verdict.feasible or len(watts) + 1 < len(verdicts):
+                continue  # some state is late: what others take does not matter
             clocks = domains(state.problem, assignment)
             plan = greedy(ClockProblem(clocks, state.power.base_w, rates.holds))
-            if not rates.verdict.feasible or plan.watts is None or plan.levels is None:
+            if plan.watts is None or plan.levels is None:
                 continue
             if state.most_w is not None and plan.watts > state.most_w:
                 continue
