@@ -34,7 +34,7 @@ SOURCE = "J. Kim's thesis, chapter 4"
 #: of the search for its mapping, and the periods of its states in ms.
 SCENARIO, EVALUATIONS, PERIODS_MS = "D", 200, (80, 60, 40)
 #: The search of the thesis, and the period at which methods are compared.
-THESIS = {"search": "paper:scenario-ga", "evaluations": 60}
+THESIS = {"search": "paper:scenario-ga", "evaluations": 30}
 PERIOD_MS = 60
 
 
