@@ -40,7 +40,7 @@ flowc unites eight published systems, A to H. This page has every table and figu
 that can be worked out on any machine: the paper's number beside flowc's. It is the output of
 
 ```sh
-python benchmarks/published.py --write docs/generated/published.md   # all, some twelve minutes of CPU
+python benchmarks/published.py --write docs/generated/published.md   # all, some twenty minutes of CPU
 python benchmarks/published.py --only A,D                  # parts of it
 ```
 

@@ -55,9 +55,9 @@ def profile(
         list[str] | None,
         typer.Option(
             "--from",
-            metavar="[[TASK:]gpu|dla=]FILE",
+            metavar="[[TASK:]gpu|dla=]FILE[*RATIO]",
             help="Take the times of a network on a GPU or DLA from what NVIDIA's trtexec wrote"
-            " with --exportProfile, or printed with --dumpProfile.",
+            " with --exportProfile, or printed with --dumpProfile; or so many times these.",
         ),
     ] = None,
     power: Annotated[
@@ -149,11 +149,14 @@ def _times_file(words: str) -> TimesFile:
     """A value of `--from`."""
     from ..driver.measure.foreign_times import TimesFile
 
-    found = re.fullmatch(r"(?:(?:([\w.\[\]]+):)?(gpu|dla)=)?(.+)", words, re.DOTALL)
+    pattern = r"(?:(?:([\w.\[\]]+):)?(gpu|dla)=)?(.+?)(?:\*(\d+(?:\.\d+)?))?"
+    found = re.fullmatch(pattern, words, re.DOTALL)
     if found is None:
         raise typer.BadParameter("it names no file", param_hint="--from")
-    task, kind, file = found.groups()
-    return TimesFile(Path(file), kind or "gpu", task or "")
+    task, kind, file, ratio = found.groups()
+    if ratio is not None and not float(ratio):
+        raise typer.BadParameter(f"`{ratio}` is no ratio of times", param_hint="--from")
+    return TimesFile(Path(file), kind or "gpu", task or "", float(ratio or 1))
 
 
 def _print_profile(measured: Profiled, layers: bool, native: bool) -> None:

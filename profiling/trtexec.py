@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from ..model.json_reader import Between, parse, read
@@ -31,6 +31,11 @@ class LayerProfile:
 
     iterations: int
     layers: tuple[EngineLayer, ...]
+
+    def longer(self, ratio: float) -> LayerProfile:
+        """The same with so many times as long layers."""
+        layers = tuple(replace(layer, ns=layer.ns * ratio) for layer in self.layers)
+        return LayerProfile(self.iterations, layers)
 
 
 @dataclass(frozen=True, slots=True)

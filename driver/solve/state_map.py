@@ -24,7 +24,7 @@ from ...model.times import times_of
 from ...search.budget import Budget
 from ...search.deadline.answer import mapping_of, power_front
 from ...search.deadline.cores import by_objectives
-from ...search.deadline.energy import PLACES, with_least_power
+from ...search.deadline.energy import places_to_begin_with, with_least_power
 from ...search.deadline.energy_model import StateProblem
 from ...search.deadline.memory import banded
 from ...search.deadline.outcome import LeastPower, Outcome
@@ -174,8 +174,11 @@ class StateSearch:
             return self._common(valid, problems, budget)
         if self._is_for_power:
             return self._by_scenario_ga(valid, problems, budget)
-        found = self._common(valid, problems, budget.part(PLACES))
-        return self._with_less_power(valid, problems, found, budget.part(1 - PLACES))
+        found, left = places_to_begin_with(
+            lambda part: self._common(valid, problems, part),
+            budget,
+        )
+        return self._with_less_power(valid, problems, found, left)
 
     def _counts_energy(self, valid: ValidScenario) -> bool:
         """Is the least power asked for, and known?"""

@@ -18,7 +18,7 @@ from ..events import Progress
 from ..evolution import UNCHANGED, Changes
 from .anneal import anneal, relieve
 from .cores import by_objectives
-from .energy import PLACES, of_least_power
+from .energy import of_least_power, places_to_begin_with
 from .exact import Optimum, solve
 from .genetic import THESIS, BestSoFar, baseline, entire_ga, heuristic_ga
 from .least_late import least_late
@@ -78,14 +78,8 @@ def search(
     if name in POWER_SEARCHES:
         return replace(run(problem, budget, progress), limit=budget.evaluations)
     if "energy" in objectives:
-        found = of_least_power(
-            run(problem, budget.part(PLACES)),
-            problem,
-            run,
-            seed=seed,
-            budget=budget.part(1 - PLACES),
-            progress=progress,
-        )
+        first, left = places_to_begin_with(lambda part: run(problem, part), budget)
+        found = of_least_power(first, problem, run, seed=seed, budget=left, progress=progress)
         if found.power is None:
             found = replace(found, scope=scope_of([problem]))
         return replace(found, limit=budget.evaluations)

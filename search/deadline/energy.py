@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
+from typing import TypeVar
 
 from ..budget import Budget, Spending
 from ..events import Progress
@@ -45,6 +46,7 @@ PLACES = 0.4
 #: Up to so many candidates of a network are all looked at one processor after the other; so many
 #: are kept of more.
 FEW = 40
+Found = TypeVar("Found", Outcome, StatesOutcome)
 #: Of the budget, what the program by processors gets where it may end with a proof; of what is left
 #: then, what that by pools gets.
 EXACT, POOLS = 0.6, 0.5
@@ -58,6 +60,16 @@ NEARER = (Fraction(1), Fraction(1, 2), Fraction(1, 4))
 CLEARLY = 1 - NEAR / 2
 #: Rates with less power that a witness rules out are not tested here: the final answer does it.
 NO_DOUBTS = Budget(evaluations=0)
+
+
+def places_to_begin_with(find: Callable[[Budget], Found], budget: Budget) -> tuple[Found, Budget]:
+    """Places of the least utilization, and what is left of the budget: nothing, if all of it was
+    needed to find some that keep all deadlines."""
+    found, left = find(budget.part(PLACES)), budget.part(1 - PLACES)
+    if found.kept_maximum is not None or found.impossible is not None:
+        return found, left
+    spent = replace(left, seconds=0.0, evaluations=0 if left.counted else None)
+    return find(left), spent
 
 
 def with_least_power(

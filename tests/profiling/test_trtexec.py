@@ -119,6 +119,22 @@ def test_a_profile_has_the_times_of_the_file(detector: Path) -> None:
     assert layers["neck"] == 0
 
 
+def test_a_dla_takes_so_many_times_as_long(detector: Path) -> None:
+    """By the ratio of Kim's thesis; searches still add a margin."""
+    command = ["profile", str(detector), "--platform", "orin", "--seconds", "0.1"]
+    file = detector.with_name("gpu.json")
+    words = ["--from", f"gpu={file}", "--from", f"dla={file}*2.5"]
+    done = CliRunner().invoke(app, [*command, *words])
+    assert done.exit_code == 0 and "gpu.json*2.5" in done.stdout, done.output
+    profile = Profile.from_json(detector.with_name("detector.orin.profile.json").read_text())
+    gpu, dla = ({e.processor: e for e in profile.entries}[kind] for kind in ("gpu", "dla"))
+    assert (gpu.mean_ns, dla.mean_ns, dla.estimated) == (3_000_000, 7_500_000, True)
+    times = [{x.layer: x.mean_ns for x in entry.layers} for entry in (gpu, dla)]
+    assert times[1]["stem.sum"] == pytest.approx(2.5 * times[0]["stem.sum"])
+    done = CliRunner().invoke(app, [*command, "--from", f"dla={file}*0"])
+    assert done.exit_code == 2 and "`0` is no ratio" in done.stderr
+
+
 def test_faults_of_files_are_told_together(detector: Path) -> None:
     valid = flowc.check(detector, platform="orin").require()
     other = detector.with_name("other.json")

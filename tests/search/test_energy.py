@@ -215,6 +215,24 @@ def test_cuts_and_rates_are_chosen_together(seed: int) -> None:
     assert found.watts == least and found.bound <= least
 
 
+def test_what_keeps_deadlines_comes_before_what_takes_less() -> None:
+    """If the first part of a budget finds nothing that is in time, the rest looks for that."""
+    problem = drawn(0)
+    late = Outcome("late", None, None, None, False, None, 0, 0.0)
+    asked: list[int | None] = []
+
+    def find(part: Budget) -> Outcome:
+        asked.append(part.evaluations)
+        if part.evaluations is not None and part.evaluations < 50:
+            return late
+        return SEARCHES["heuristic-ga"](problem, 0, part, None, ALONE)
+
+    found, left = energy.places_to_begin_with(find, Budget(evaluations=200))
+    assert found.kept_maximum is not None and left.evaluations == 120 and asked == [80]
+    found, left = energy.places_to_begin_with(find, Budget(evaluations=100))
+    assert found.kept_maximum is not None and left.evaluations == 0 and asked == [80, 40, 60]
+
+
 @pytest.mark.parametrize("seed", [0, 1, 4])
 def test_of_many_candidates_few_are_looked_at_and_the_bound_is_for_all(
     seed: int, monkeypatch: pytest.MonkeyPatch
