@@ -606,7 +606,7 @@ def why_no_better(states: States, name: str) -> list[str]:
     if state.best:
         rank = "the most accurate possible" if lines else "no option is more accurate"
         if state.prefers:
-            rank = "preferred among what is possible" if lines else "preferred to all others"
+            rank = "no possible one is preferred to it" if lines else "no option is preferred to it"
         lines.append(f"{state.best_in_words()}: {rank}")
     return lines
 

@@ -88,10 +88,11 @@ class Ranking:
                 message = f"`{mode.name.text}` prefers something, and has nothing to choose"
                 help_text = "write `NETWORK = best` in this state, or leave `prefer` out"
                 self._context.fault("F105", message, item.span, help=help_text)
-            elif weights and not any(weights.values()):
-                message = "all weights are 0"
-                self._context.fault("F105", message, item.span, help="leave `prefer` out")
-        total = sum(weights.values(), Fraction(0)) or Fraction(1)
+        total = sum(weights.values(), Fraction(0))
+        if weights and best and not total:
+            message = f"all weights of what `{mode.name.text}` prefers are 0"
+            self._context.fault("F105", message, mode.name.span, help="leave `prefer` out")
+        total = total or Fraction(1)
         return tuple((word, weight / total) for word, weight in weights.items())
 
     def _ranked(self, network: s.NetworkDecl, mode: s.ModeDecl) -> list[tuple[str, Fraction]]:

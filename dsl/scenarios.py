@@ -103,7 +103,11 @@ class _Builder:
         for name, mode in self._modes.items():
             weight = weights[name] / len(levels[name])
             state = State(name, (), weight, mode.name.span, powers[name], prefers=preferred[name])
-            states += self._levels_of(state, wanted(choices[name]), variants[name], limits[name])
+            levels_of = [
+                *self._levels_of(state, wanted(choices[name]), variants[name], limits[name])
+            ]
+            self._require_periods(mode, levels_of)
+            states += levels_of
         transitions = list(self._between_levels(transitions, levels))
         self._check_at_once(transitions, states)
         if has_errors(self._context.faults):
@@ -117,6 +121,18 @@ class _Builder:
             declaration.name.span,
             least_energy,
         )
+
+    def _require_periods(self, mode: s.ModeDecl, levels: Iterable[State]) -> None:
+        """What a state prefers is chosen by `map`, as far as deadlines allow."""
+        for level in levels:
+            for app in level.apps:
+                if level.prefers and app.period_ns is None:
+                    message = (
+                        f"`{mode.name.text}` prefers something, and `{app.name}` has no period"
+                    )
+                    help_text = "give the app a `period`, or leave `prefer` out"
+                    self._context.fault("F105", message, mode.name.span, help=help_text)
+                    return
 
     def _levels_of(
         self,

@@ -395,7 +395,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F508": (
         "a search does not support this",
-        "JEDI's search and the balancing GA support throughput only; `auto`, `exact` and `comprehensive-ga` support latency and energy too.",
+        "JEDI's search, with both fine-tuners, and the balancing GA support throughput only; `auto`, `exact` and `comprehensive-ga` support latency and energy too. `scenario-ga` looks for the least energy alone, and `--evolution` is for genetic searches.",
     ),
     "F509": (
         "deadlines cannot be decided",

@@ -193,7 +193,8 @@ def _apps(state: State) -> tuple[object, ...]:
 def _power(system: System, scenario: Scenario, platform: Platform) -> tuple[object, ...]:
     """The inputs that clock rates depend on; empty if none are requested."""
     wanted = [(p.pool, p.state, p.hz) for p in system.clocks if p.platform == platform.name]
-    if not (scenario.asks_for_power or wanted):
+    prefers = any(word == "energy" for state in scenario.states for word, _ in state.prefers)
+    if not (scenario.asks_for_power or wanted or prefers):
         return ()
     limits = [(s.name, s.power_w) for s in scenario.states]
     pools = [(p.name, p.frequencies_hz, p.idle_w, p.busy_w) for p in platform.pools]

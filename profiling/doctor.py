@@ -50,7 +50,7 @@ def _compilers_and_packages() -> tuple[Finding, ...]:
         Finding("c compiler", compiler, "tasks written in C", "apt install gcc, or set CC"),
         Finding("matplotlib", _version("matplotlib"), "flowc show", "pip install 'flowc[plots]'"),
         Finding("ortools", _version("ortools"), "flowc map with deadlines", search),
-        Finding("deap", _version("deap"), "flowc map --search ga", search),
+        Finding("deap", _version("deap"), "flowc map --search paper:comprehensive-ga", search),
         Finding(
             "pyzmq",
             _version("pyzmq"),

@@ -51,6 +51,8 @@ def evolution_words(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (part.strip() for part in word.partition("="))
+        if name in found:
+            raise _fault(f"`{name}` is given twice", "keep one of them")
         if name not in LIMITS:
             raise _fault(f"searches by evolution have no `{name}`", f"it is {one_of(LIMITS)}")
         least, most = LIMITS[name]

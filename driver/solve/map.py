@@ -549,7 +549,8 @@ def _idle(search_workers: SearchWorkers) -> tuple[Diagnostic, ...]:
 def _search(valid: Valid, request: MapRequest, kind: Kind) -> str:
     """The name of the search, which has to support the objectives and the text. Raises Errors."""
     objectives = request.objectives(kind)
-    if isinstance(valid, ValidScenario) and valid.scenario.least_energy:
+    least_energy = isinstance(valid, ValidScenario) and valid.scenario.least_energy
+    if least_energy and not objectives:
         objectives = ("energy",)
     search = search_named(request.search, kind)
     search.require(objectives, request.evolution_changes)

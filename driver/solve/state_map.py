@@ -8,6 +8,7 @@ results of each state.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -196,7 +197,7 @@ class StateSearch:
         """The placement that the thesis' search finds."""
         request = self.request
         return scenario_ga(
-            _weighted(valid, problems),
+            _weighted(valid, problems, {}),
             seed=request.seed,
             budget=budget,
             together=_changed_at_once(valid),
@@ -215,7 +216,7 @@ class StateSearch:
         one that was found without."""
         found = with_least_power(
             found,
-            _weighted(valid, problems),
+            _weighted(valid, problems, found.states),
             self._run,
             seed=self.request.seed,
             budget=budget,
@@ -258,7 +259,7 @@ class StateSearch:
 
     def _with_own_places(self, searched: Searched, name: str) -> Outcome | None:
         """Another answer for a state, with which it is not late; None if there is none."""
-        if name in bound_together(searched.valid.scenario):
+        if self._is_for_power or name in bound_together(searched.valid.scenario):
             return None
         self.request.say(f"late with the common places: others for `{name}`")
         common, budget = searched.outcome.states[name], searched.budget.part(OWN)
@@ -365,11 +366,22 @@ def _replacing_each_other(states: Iterable[Valid]) -> list[list[str]]:
     return [list(tasks) for tasks in tasks_at.values() if len(tasks) > 1]
 
 
-def _weighted(valid: ValidScenario, problems: dict[str, JointProblem]) -> dict[str, StateProblem]:
-    """The problems with the weights and the power limits of their states."""
+def _weighted(
+    valid: ValidScenario,
+    problems: dict[str, JointProblem],
+    found: MappingABC[str, Outcome],
+) -> dict[str, StateProblem]:
+    """The problems with the weights and the power limits of their states. Those that change at once
+    keep their order of priorities: that of what was found, else the default."""
     weighted = {}
+    at_once = bound_together(valid.scenario)
     for name, problem in problems.items():
         state = valid.scenario.state(name)
+        if name in at_once:
+            judged_so_far = found[name].verdict if name in found else None
+            if judged_so_far is not None:
+                problem = problem.in_order(judged_so_far.order)
+            problem = problem.in_its_order
         weighted[name] = StateProblem(problem, state.weight, state.power_w)
     return weighted
 

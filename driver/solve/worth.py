@@ -61,7 +61,8 @@ class _Worths:
     def _value(
         self, criterion: Criterion, option: StateOption, valid: Valid | None
     ) -> Fraction | None:
-        """An option's accuracy, or its time, memory or energy for a frame."""
+        """An option's accuracy, or the time or energy of a firing of its networks, with the tasks
+        before and behind them, or the memory."""
         if criterion == "accuracy":
             return option.accuracy
         if valid is None:
@@ -70,7 +71,7 @@ class _Worths:
         times = self._known.of(valid).times.of
         total = Fraction(0)
         for name, task in valid.tasks.items():
-            if task.network is None or not self._is_best(name):
+            if not self._is_best(name):
                 continue
             found = find(task, times.get(name, {}), valid)
             if found is None:
@@ -114,9 +115,15 @@ def _time(task: Task, times: Mapping[str, FiringTime], valid: Valid) -> Fraction
 
 
 def _memory(task: Task, times: Mapping[str, FiringTime], valid: Valid) -> Fraction | None:
-    """The bytes of the network's file, nearly all of which are weights."""
-    assert task.network is not None
-    return Fraction(len(task.network.model) or Path(task.network.path).stat().st_size)
+    """The bytes of the network's files, nearly all of which are weights."""
+    network = task.network
+    if network is None:
+        return Fraction(0)
+    if network.model:
+        return Fraction(len(network.model))
+    path = Path(network.path)
+    files = [path, *(path.parent / name for name in network.external)]
+    return Fraction(sum(file.stat().st_size for file in files))
 
 
 def _energy(task: Task, times: Mapping[str, FiringTime], valid: Valid) -> Fraction | None:

@@ -343,6 +343,12 @@ class JointProblem:
         """The problem with this order instead of its own."""
         return replace(self, chosen=order)
 
+    @property
+    def in_its_order(self) -> JointProblem:
+        """The problem with the priorities of its order and no others."""
+        groups = tuple(replace(g, priority=self.priorities[g.name]) for g in self.groups)
+        return replace(self, groups=groups, chosen=self.order)
+
     @cached_property
     def is_open(self) -> bool:
         """Does the text leave priorities open?"""

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 
 from ..budget import Budget
 from ..events import Progress
@@ -118,7 +119,8 @@ class _Generations:
         living = self._individuals(self._drawn() for _ in range(numbers.population))
         idle, best = 0, self._best
         for _ in range(numbers.generations if self._sizes else 0):
-            if self._spending.over or idle >= numbers.patience:
+            known_all = len(self._known) == prod(self._sizes.values())
+            if known_all or self._spending.over or idle >= numbers.patience:
                 return
             parents = [parent for parent in living for _ in range(CHILDREN)]
             children = self._individuals(self._child(p, living, numbers) for p in parents)
@@ -217,7 +219,16 @@ class _Generations:
             judged = found.verdicts.get(name)
             assignment = None if judged is None else found.placed.of(state.problem)
             outcomes[name] = Outcome(
-                NAME, assignment, judged, None, False, None, count, seconds, scope=scope
+                NAME,
+                assignment,
+                judged,
+                None,
+                False,
+                None,
+                count,
+                seconds,
+                counted=count,
+                scope=scope,
             )
         return StatesOutcome(outcomes, None, False, seconds, None, None, count, count, scope, power)
 

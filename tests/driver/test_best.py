@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import flowc
+import onnx
 import pytest
 from flowc.cli import app
 from flowc.driver.solve.map import Answer
@@ -167,14 +168,55 @@ def test_a_state_has_what_it_prefers(text: Path, prefer: str, one: str) -> None:
     assert dict(scenario.states[0].choices) == {"A.see": one}  # as it is stored
     words = ["map", str(text), "--platform", "duo", "--no-measure", "--explain"]
     said = CliRunner().invoke(app, [*words, "--evaluations", "20"]).stdout
-    assert f"A.see = {one}: preferred to all others" in said
+    assert f"A.see = {one}: no option is preferred to it" in said
 
 
-def test_what_is_preferred_and_late_gives_way(text: Path) -> None:
-    changed = TEXT.replace("run A, B   A.see", "run A, B   prefer accuracy 1, memory 1   A.see")
+def test_all_files_of_a_network_are_its_memory(text: Path) -> None:
+    """Weights in a file of their own count as well."""
+    model = onnx.load(text.with_name("net.onnx"))
+    onnx.save(
+        model,
+        text.with_name("apart.onnx"),
+        save_as_external_data=True,
+        location="apart.bin",
+        size_threshold=0,
+    )
+    with text.with_name("apart.bin").open("ab") as file:
+        file.write(bytes(10_000))
+    changed = TEXT.replace('careful from "net.onnx"', 'careful from "apart.onnx"')
+    changed = changed.replace("run A   A.see = best", "run A   A.see = best   prefer memory 1")
     text.write_text(changed)
-    found = mapped(text)
-    assert not found.late and choices(found)["two"] == {"A.see": "quick", "B.see": "quick"}
+    assert text.with_name("apart.onnx").stat().st_size < text.with_name("net.onnx").stat().st_size
+    assert choices(mapped(text))["one"] == {"A.see": "quick"}
+
+
+def test_tasks_before_a_network_belong_to_it(text: Path) -> None:
+    """`tiny` takes 3 ms and 10 before it, `quick` 6."""
+    text.with_name("code.py").write_text(CODE + "def slow(x): return x\n")
+    before = '{ in x: X pre "code.py:slow"   out y from "soon" }'
+    changed = TEXT.replace('{ out y from "soon" }', before)
+    pin = "A.see.tiny -> core[0] wcet 3 ms"
+    both = "A.see.tiny.pre -> core[0] wcet 10 ms   B.see.tiny.pre -> core[0] wcet 10 ms"
+    changed = changed.replace(pin, f"{pin}   {both}")
+    changed = changed.replace("run A   A.see = best", "run A   A.see = best   prefer throughput 1")
+    text.write_text(changed)
+    assert choices(mapped(text))["one"] == {"A.see": "quick"}
+
+
+def test_a_mapping_for_what_energy_is_preferred_goes_by_powers(text: Path) -> None:
+    """Another power may make another variant the best one."""
+    changed = TEXT.replace("run A   A.see = best", "run A   A.see = best   prefer energy 1")
+    changed = changed.replace("cpu core[2]", "cpu core[2] idle [1] W busy [3] W")
+    text.write_text(changed)
+    assert not mapped(text).late
+
+    def codes() -> list[str]:
+        made = flowc.build(text, text.parent / "b", platform="duo", measure=False)
+        return [d.code for d in made.diagnostics]
+
+    assert codes() == []
+    text.write_text(changed.replace("busy [3] W", "busy [4] W"))
+    assert codes() == ["F609"]
 
 
 def test_a_preference_for_what_is_not_known_is_refused(text: Path) -> None:

@@ -54,7 +54,7 @@ def test_searches_name_their_extra_before_anything_is_measured(
     flow = write(TEXT % ("period 1 ms" if search.kind == "deadlines" else ""), t_py=CODE)
     told: list[str] = []
     if search.only_for:
-        pytest.skip("needs no extra, and a platform with powers")
+        pytest.skip("needs a platform with powers")
     if not search.needs:
         assert flowc.map(flow, search=search.name, budget=1.0, measure=False).mapping.placements
         return

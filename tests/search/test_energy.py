@@ -42,6 +42,7 @@ from flowc.search.deadline.work import domains, stage_work
 
 import least_power
 from builds import Write
+from models import N, save, weights
 
 MS, NEAR = 10**6, Fraction(1, 10**5)
 TEXT = """
@@ -56,6 +57,28 @@ task K { in y: float32   python "t.py:k"  wcet 1 ms }
 app A { period 100 ms   s: S   w: W   k: K   s -> w -> k }
 """
 CODE = "def s(): return 1.0\ndef w(x): return x\ndef k(y): pass\n"
+AT_ONCE = """
+task Camera { out x: float32[1, 8]   wcet 1 ms   python "t.py:c" }
+task Watch { in y: float32[1, 4]   wcet 1 ms   python "t.py:w" }
+network See {
+    variant careful from "net.onnx"
+    variant quick from "net.onnx"
+}
+app A { period 20 ms   camera: Camera   see: See   watch: Watch   camera -> see -> watch }
+app B { period 20 ms   camera: Camera   see: See   watch: Watch   camera -> see -> watch }
+platform duo {
+    cpu core[4] scheduler fixed_priority frequencies [1000, 2000] MHz idle [0.1, 0.2] W busy [1, 3] W
+    power 1 W
+}
+scenario S {
+    minimise energy
+    event turn
+    initial state one { run A, B   A.see = careful   B.see = careful   weight 0.7 }
+    state two { run A, B   A.see = quick   B.see = quick }
+    one -> two on turn at once
+    two -> one on turn
+}
+"""
 ONE = "scenario C { minimise energy   initial state on { run A } }\n"
 
 
@@ -305,6 +328,29 @@ def test_the_scenario_ga_has_together_what_changes_at_once() -> None:
         assignment = found.states[""].assignment
         assert assignment is not None
         assert (len(set(assignment.tasks)) == 1) == bool(together)
+
+
+def test_the_scenario_ga_ends_when_nothing_is_left() -> None:
+    """Six chromosomes are all there are, whatever the budget."""
+    found = scenario_ga_of_one(drawn(0), seed=0, budget=Budget(evaluations=10**6))
+    assert found.counted == found.evaluations <= 6
+
+
+def test_changes_at_once_keep_their_priorities(write: Write, tmp_path: Path) -> None:
+    """Other priorities in the next state would need a pause."""
+    nodes = [N("Gemm", ["x", "w"], ["y"])]
+    save(tmp_path / "net.onnx", nodes, {"x": [1, 8]}, {"w": weights(8, 4)}, "y")
+    code = "import numpy as np\ndef c(): return np.ones((1, 8), np.float32)\ndef w(y): pass\n"
+    pins = [
+        f"{app}.see.{variant} -> core[{n}] wcet {ms} ms"
+        for n, app in enumerate("AB")
+        for variant, ms in (("careful", 4), ("quick", 2))
+    ]
+    path = write(AT_ONCE + "\n".join(["mapping on duo {", *pins, "}\n"]), t_py=code)
+    for search in ("auto", "scenario-ga"):
+        found = flowc.map(path, platform="duo", measure=False, evaluations=50, search=search)
+        assert not found.late and found.states is not None
+        assert found.states.least_power is not None
 
 
 def test_the_scenario_ga_by_the_verb(write: Write) -> None:
