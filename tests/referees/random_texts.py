@@ -108,6 +108,7 @@ NOT_DRAWN = frozenset(
         "INITIAL",
         "RUN",
         "WEIGHT",
+        "PREFER",
         "AFTER",
         "ONCE",
         "_AT",

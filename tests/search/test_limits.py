@@ -177,7 +177,9 @@ def test_a_network_is_on_one_machine(write: Write) -> None:
         try:
             found = find_mapping(path, platform="board", search=search, measure=False, budget=5)
         except Errors as errors:
-            assert search == "jedi" and [d.code for d in errors.diagnostics] == ["F508"]
+            assert search in ("jedi", "fine-tuning-ga") and [
+                d.code for d in errors.diagnostics
+            ] == ["F508"]
             continue
         for plan in found.mapping.networks:
             for stage in plan.stages:
