@@ -30,7 +30,8 @@ def conditions(
     near = delaying(system)
     found = {}
     for group in problem.groups:
-        names = (group.name, *(n for n in near[group.name] if n in own and n != group.name))
+        others = (n for n in own if n in near[group.name] and n != group.name)
+        names = (group.name, *others)
         made = [condition for name in names for condition in own[name]]
         if waits[group.name]:
             made.append(Condition("interpreter", waits[group.name]))

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +22,7 @@ from flowc.search.deadline.problem import JointProblem
 from flowc.search.deadline.states import search_states
 from flowc.search.registry import searches_for
 
-from builds import Write
+from builds import HANGS, Write, store_profile
 
 APPS = """
 task S { out o: int8   wcet 1 ms   python "code.py:s" }
@@ -102,3 +107,24 @@ def test_a_state_alone_is_a_bound_for_all(text: Path) -> None:
         and worst == Fraction(3, 5)
         and worst >= outcome.bound * (1 - Fraction(1, 10**6))
     )
+
+
+def test_the_same_seed_writes_the_same_file(examples: Path, tmp_path: Path) -> None:
+    """Whatever order Python gives to its sets."""
+    folder = tmp_path / "patrol"
+    shutil.copytree(examples / "patrol", folder)
+    words = ["map", "patrol.flow", "--no-measure", "--evaluations", "5", "--seed", "3"]
+    store_profile(folder / "patrol.flow")
+    written = set()
+    for hash_seed in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "flowc", *words],
+            cwd=folder,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            timeout=HANGS,
+            check=True,
+        )
+        text = (folder / "patrol.host.mapping.json").read_text()
+        written.add(re.sub(r'"seconds": [^,}\n]+', "", text))
+    assert len(written) == 1
