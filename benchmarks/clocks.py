@@ -146,7 +146,10 @@ def powered(problem: JointProblem) -> JointProblem:
     for task in problem.tasks:
         works[task.name] = {kind: mean.part(Fraction(ns)) for kind, ns in task.wcet_ns.items()}
     for network in problem.networks:
-        works[network.name] = dict.fromkeys(WATTS, mean)
+        # stages have a part of this, whatever it is; what is not cut has all of it
+        whole = {c.whole_on: c.stages[0].firing for c in network.candidates if c.whole_on}
+        longest = {kind: Fraction(whole.get(kind, 1)) for kind in WATTS}
+        works[network.name] = {kind: mean.part(ns) for kind, ns in longest.items()}
     clocks_of = tuple(clock_of(pool, None, True) for pool in pools)
     return replace(
         problem,
