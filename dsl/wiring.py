@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
@@ -141,7 +142,6 @@ class Wiring:
         default_factory=lambda: defaultdict(set)
     )
     _unnamed: dict[tuple[str, s.Direction], list[str]] = field(default_factory=dict)
-    _open_types: dict[tuple[str, s.Direction], set[TensorType | None]] = field(default_factory=dict)
     _free_by_type: dict[tuple[str, s.Direction], dict[TensorType | None, list[str]]] = field(
         default_factory=dict
     )
@@ -340,7 +340,7 @@ class Wiring:
     # -- ports -------------------------------------------------------------------------------------
     def _types(
         self, endpoint: s.Endpoint, end: End, direction: s.Direction
-    ) -> set[TensorType | None]:
+    ) -> AbstractSet[TensorType | None]:
         """The types of the ports that an end of an arrow may mean; None for an unknown one."""
         if isinstance(end, PortView):
             return {end.type}
@@ -348,17 +348,14 @@ class Wiring:
         if endpoint.port is not None:
             name = endpoint.port.text
             return {ports[name].type if name in ports else None}
-        if (end.name, direction) not in self._open_types:
-            free = self._free(end.name, direction, ports) or ports
-            self._open_types[end.name, direction] = {ports[name].type for name in free}
-        return self._open_types[end.name, direction]
+        return self._by_type(end.name, direction, ports).keys()
 
     def _port(
         self,
         endpoint: s.Endpoint,
         end: End,
         direction: s.Direction,
-        others: set[TensorType | None],
+        others: AbstractSet[TensorType | None],
     ) -> PortView | None:
         """The port at an end of an arrow, whose other end has one of these types; None after a
         fault."""
@@ -391,13 +388,13 @@ class Wiring:
         self,
         unit: str,
         direction: s.Direction,
-        free: Sequence[str],
         ports: dict[str, PortView],
     ) -> dict[TensorType | None, list[str]]:
-        """The free ports of a side by their types, looked at once for all arrows."""
+        """The free ports of a side by their types, of all ports where none is free; looked at once
+        for all arrows."""
         if (unit, direction) not in self._free_by_type:
             found = self._free_by_type[unit, direction] = {}
-            for port in free:
+            for port in self._free(unit, direction, ports) or ports:
                 found.setdefault(ports[port].type, []).append(port)
         return self._free_by_type[unit, direction]
 
@@ -406,7 +403,7 @@ class Wiring:
         endpoint: s.Endpoint,
         unit: WiredUnit,
         direction: s.Direction,
-        others: set[TensorType | None],
+        others: AbstractSet[TensorType | None],
     ) -> PortView | None:
         """The only port of that side, or the only one that no arrow names, or the only one of these
         whose type fits the other end."""
@@ -422,7 +419,7 @@ class Wiring:
             return ports[free[0]]
         if not free and len(ports) == 1:
             return next(iter(ports.values()))
-        by_type = self._by_type(unit.name, direction, free, ports)
+        by_type = self._by_type(unit.name, direction, ports) if free else {}
         fitting = [own for type_, own in by_type.items() if type_ in others]
         if sum(map(len, fitting)) == 1 and None not in others:
             return ports[fitting[0][0]]
