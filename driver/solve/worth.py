@@ -9,13 +9,14 @@ time, memory and energy over that of the option (the thesis leaves the rule open
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from ...model.application import Task
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.scenario import Criterion, State, StateOption
-from ...model.times import FiringTime
+from ...model.times import FiringTime, Times
 from ..text.check import Valid, ValidScenario
 from .known_times import KnownTimes
 
@@ -37,43 +38,51 @@ def by_worth(valid: ValidScenario, known: KnownTimes) -> ValidScenario:
     return valid
 
 
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """An option of a state, what it was checked to be, and its times; none if it is faulty."""
+
+    option: StateOption
+    valid: Valid | None = None
+    times: Times | None = None
+
+
 class _Worths:
     """The worth of each option of a state; options that are faulty anyway have none."""
 
     def __init__(self, state: State, options: tuple[Valid | str, ...], known: KnownTimes) -> None:
-        self._state, self._known = state, known
-        self._options: list[tuple[StateOption, Valid | None]] = []
+        self._state = state
+        self._options: list[_Option] = []
         for option, valid in zip(state.options, options, strict=True):
-            checked = valid if isinstance(valid, Valid) else None
-            self._options.append((option, checked))
+            if isinstance(valid, Valid):
+                self._options.append(_Option(option, valid, known.of(valid).times))
+            else:
+                self._options.append(_Option(option))
 
     @property
     def all(self) -> list[Fraction]:
         """In the order of the options."""
         worths = [Fraction(0)] * len(self._options)
         for criterion, weight in self._state.prefers:
-            values = [self._value(criterion, *option) for option in self._options]
+            values = [self._value(criterion, option) for option in self._options]
             known = [value for value in values if value is not None]
             for k, value in enumerate(values):
                 worths[k] += weight * _nearness(criterion, value, known)
         return worths
 
-    def _value(
-        self, criterion: Criterion, option: StateOption, valid: Valid | None
-    ) -> Fraction | None:
+    def _value(self, criterion: Criterion, of: _Option) -> Fraction | None:
         """An option's accuracy, or the time or energy of a firing of its networks, with the tasks
         before and behind them, or the memory."""
         if criterion == "accuracy":
-            return option.accuracy
-        if valid is None:
+            return of.option.accuracy
+        if of.valid is None or of.times is None:
             return None
         find = _FINDERS[criterion]
-        times = self._known.of(valid).times.of
         total = Fraction(0)
-        for name, task in valid.tasks.items():
+        for name, task in of.valid.tasks.items():
             if not self._is_best(name):
                 continue
-            found = find(task, times.get(name, {}), valid)
+            found = find(task, of.times.of.get(name, {}), of.valid)
             if found is None:
                 raise Errors([self._unknown(criterion, name)])
             total += found
