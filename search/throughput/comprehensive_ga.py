@@ -70,7 +70,11 @@ def search(
             plain.append(design)
         if objective == "throughput":
             space.widen(trials)
-        evolved = evolve(space, trials, random.Random(seed), numbers)
+
+        def value(configuration: Configuration) -> float:
+            return trials.value(space.design(configuration))
+
+        evolved = evolve(space, value, random.Random(seed), numbers)
         notes.append(
             f"evolution ended after {evolved.generations} generations of {numbers.population}"
         )

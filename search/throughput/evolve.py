@@ -1,7 +1,7 @@
 """The evolution of configurations that are tried, one by one: that of Kim's thesis, ch. 3.6.4.4.
 
-In: what genes mean, trials of designs, and the numbers of the evolution. Out: all configurations
-that lived, with their values.
+In: what genes mean, the values of configurations, and the numbers of the evolution. Out: all
+configurations that lived, with their values.
 
 The thesis does not specify the operators. Here the best of parents and children survive, parents
 win tournaments of three, crossover is uniform, one gene mutates (a cut moves a little in half of
@@ -12,13 +12,11 @@ as each run takes a second.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..evolution import Evolution
-from .design import Design
-from .trials import Trials
 
 #: With runs of about a second each, and with predictions.
 MEASURED = Evolution(population=16, generations=100, patience=12, mutation=0.6)
@@ -41,9 +39,6 @@ class Genome(Protocol):
     def decode(self, genes: Sequence[int]) -> Any:
         """What genes mean."""
 
-    def design(self, configuration: Any) -> Design:
-        """The same with its prediction."""
-
 
 @dataclass(frozen=True, slots=True)
 class Evolved:
@@ -53,8 +48,11 @@ class Evolved:
     values: dict[Any, float]
 
 
-def evolve(space: Genome, trials: Trials, rng: random.Random, numbers: Evolution) -> Evolved:
-    """Evolve a population until there is no progress. Raises Over.
+def evolve(
+    space: Genome, value: Callable[[Any], float], rng: random.Random, numbers: Evolution
+) -> Evolved:
+    """Evolve a population until there is no progress; a lower `value` of a configuration is better.
+    Raises what `value` raises.
 
     The operators are not those of DEAP, which draw from the global `random`; nor is its `creator`
     used, which makes global classes.
@@ -71,7 +69,7 @@ def evolve(space: Genome, trials: Trials, rng: random.Random, numbers: Evolution
             super().__init__(genes)
             self.configuration = space.decode(genes)
             if self.configuration not in known:
-                known[self.configuration] = trials.value(space.design(self.configuration))
+                known[self.configuration] = value(self.configuration)
             self.fitness = LeastUse((known[self.configuration],))
 
     def parent() -> Individual:

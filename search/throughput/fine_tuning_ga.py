@@ -19,13 +19,11 @@ from collections.abc import Iterator, Sequence
 from ...model.mapping import Mapping
 from ..budget import DEFAULT, Budget
 from ..evolution import UNCHANGED, Changes, Evolution
-from .design import Design
 from .evolve import MEASURED, PREDICTED, Genes, evolve
 from .jedi import LOSS, explored
 from .jedi_bench import STREAMS, Bench, BenchSetting
 from .partition import Objective
 from .problem import Measure, Problem, Progress
-from .trials import Trials
 
 
 def search(
@@ -43,10 +41,8 @@ def search(
     rng = random.Random(seed)
     numbers = (PREDICTED if measure is None else MEASURED).changed(evolution)
 
-    def tuned(
-        bench: Bench, trials: Trials, begin: BenchSetting, most: BenchSetting
-    ) -> BenchSetting:
-        return _evolved(_Numbers(bench, begin, most), trials, rng, numbers)
+    def tuned(bench: Bench, begin: BenchSetting, most: BenchSetting) -> BenchSetting:
+        return _evolved(bench, _Numbers(bench, begin, most), rng, numbers)
 
     return explored(
         problem,
@@ -60,12 +56,10 @@ def search(
     )
 
 
-def _evolved(
-    space: _Numbers, trials: Trials, rng: random.Random, numbers: Evolution
-) -> BenchSetting:
+def _evolved(bench: Bench, space: _Numbers, rng: random.Random, numbers: Evolution) -> BenchSetting:
     """The setting with the fewest threads, streams and buffers that loses next to nothing. Raises
     Over."""
-    values: dict[BenchSetting, float] = evolve(space, trials, rng, numbers).values
+    values: dict[BenchSetting, float] = evolve(space, bench.run, rng, numbers).values
     allowed = min(values.values()) * (1 + LOSS)
     near = [setting for setting, value in values.items() if value <= allowed]
     return min(near, key=lambda setting: (sum(setting.numbers), values[setting]))
@@ -75,7 +69,7 @@ class _Numbers:
     """What genes mean: the numbers of a setting whose option and cuts are decided."""
 
     def __init__(self, bench: Bench, begin: BenchSetting, most: BenchSetting) -> None:
-        self._bench, self._begin = bench, begin
+        self._begin = begin
         streams = range(STREAMS, len(begin.numbers))
         self._moved = (*bench.adjustable, *streams)
         limits = bench.numbers(begin.option, most.numbers)
@@ -93,7 +87,3 @@ class _Numbers:
         for parameter, gene in zip(self._moved, genes, strict=True):
             numbers[parameter] = gene + 1
         return self._begin.with_numbers(numbers)
-
-    def design(self, setting: BenchSetting) -> Design:
-        """A setting with its prediction."""
-        return self._bench.design(setting)

@@ -69,16 +69,10 @@ def search(
     `start` is the plan of a similar network (another input size or batch) for a warm start, with
     K = 1 (ch. 3.6.5). Raises Errors for other objectives.
     """
-
-    def tuned(
-        bench: Bench, trials: Trials, begin: BenchSetting, most: BenchSetting
-    ) -> BenchSetting:
-        return fine_tuned(bench, begin)
-
     return explored(
         problem,
         "jedi",
-        tuned,
+        lambda bench, begin, most: fine_tuned(bench, begin),
         seed=seed,
         budget=budget,
         progress=progress,
@@ -88,8 +82,8 @@ def search(
     )
 
 
-#: A fine-tuner: the setting of a bench that it makes of one, where the maximizer has found numbers.
-Tuner = Callable[[Bench, Trials, BenchSetting, BenchSetting], BenchSetting]
+#: A fine-tuner: the setting that it makes of one on a bench, where the maximizer has found another.
+Tuner = Callable[[Bench, BenchSetting, BenchSetting], BenchSetting]
 
 
 def explored(
@@ -137,11 +131,7 @@ def _networks(
         first = None
         if start is not None and start.task == name:
             first = _cuts_of(start, bench.network)
-
-        def tuned(begin: BenchSetting, most: BenchSetting, bench: Bench = bench) -> BenchSetting:
-            return tuner(bench, trials, begin, most)
-
-        design = _one(problem, name, bench, tuned, first, plain, notes)
+        design = _one(problem, name, bench, tuner, first, plain, notes)
         plans.update({plan.task: plan for plan in design.mapping.networks})
         yield design
 
@@ -161,7 +151,7 @@ def _one(
     problem: Problem,
     name: str,
     bench: Bench,
-    tuner: Callable[[BenchSetting, BenchSetting], BenchSetting],
+    tuner: Tuner,
     first: tuple[int, ...] | None,
     plain: list[Design],
     notes: list[str],
@@ -192,7 +182,7 @@ def _one(
     if explorer is not None and explorer.value < value:
         _search_fully(explorer, keep)
         best = explorer.best or best
-    tuned = tuner(best, most)
+    tuned = tuner(bench, best, most)
     notes.append(_summary(name, best, tuned, len(table), tuples, keep))
     return bench.design(tuned)
 
