@@ -256,6 +256,7 @@ class Target:
 
 
 Format = Importer | Exporter | Target
+_Named = TypeVar("_Named", Exporter, Target)
 
 
 def importers() -> tuple[Importer, ...]:
@@ -269,19 +270,19 @@ def importers() -> tuple[Importer, ...]:
 
 def exporters() -> dict[str, Exporter]:
     """All exporters by the names of their formats. Raises Errors (F739)."""
-    known: dict[str, Exporter] = {}
-    for each in _formats():
-        if isinstance(each, Exporter):
-            known.setdefault(each.name, each)
-    return known
+    return _by_name(each for each in _formats() if isinstance(each, Exporter))
 
 
 def targets() -> dict[str, Target]:
     """All targets of `build` that belong to formats, by their names. Raises Errors (F739)."""
-    known: dict[str, Target] = {}
-    for each in _formats():
-        if isinstance(each, Target):
-            known.setdefault(each.name, each)
+    return _by_name(each for each in _formats() if isinstance(each, Target))
+
+
+def _by_name(formats: Iterable[_Named]) -> dict[str, _Named]:
+    """The first one of each name."""
+    known: dict[str, _Named] = {}
+    for each in formats:
+        known.setdefault(each.name, each)
     return known
 
 

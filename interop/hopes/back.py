@@ -451,7 +451,7 @@ class _Back:
         yield f"    <task name={quoteattr('_'.join(way))}>"
         yield '        <mode name="Default">'
         for pool in self.board.pools:
-            time = known.get(pool.name) or known.get(pool.kind)
+            time = known.get(self.board.timed(pool)) or known.get(pool.kind)
             kind = quoteattr(pool.type)
             if time is None:
                 yield f'            <profile processorType={kind} value="{CANNOT}" unit="us"/>'

@@ -280,7 +280,8 @@ class _Places:
     def _able(self, network: HopesNetwork, layer: str, place: str, span: Span) -> None:
         pool = self.board.pool_of(place)
         costs = network.times.get(layer)
-        if costs is not None and pool.kind not in {self.board.kind_of(t) for t in costs}:
+        known = {self.board.processor_of(t) for t in costs or ()}
+        if costs is not None and self.board.timed(pool) not in known:
             what = (
                 f"a layer is mapped to {shown(pool.name)}, where {shown(network.name)} cannot run"
                 " it by its profile"

@@ -8,7 +8,6 @@ processor are a stage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from itertools import groupby
 
 from ...model.mapping import NetworkPlan, Placement, StagePlan, in_words
@@ -18,6 +17,7 @@ from .mapping import Places
 from .networks import HopesNetwork
 from .platform import HopesBoard
 from .text import Part
+from .times import by_processor
 
 
 def pins_of(
@@ -56,18 +56,10 @@ def _stages(
         until = None
         if members[-1] != network.layers[-1]:
             until = members[-1]
-        costs = [*_costs(network, members, board, board.pool_of(processor).kind)]
-        yield StagePlan((processor,), until, predicted_ns=float(sum(costs)))
-
-
-def _costs(
-    network: HopesNetwork, layers: Iterable[str], board: HopesBoard, kind: str
-) -> Iterator[Fraction]:
-    """The times of layers on a kind of processor."""
-    for layer in layers:
-        for type_name, cost in network.times.get(layer, {}).items():
-            if board.kind_of(type_name) == kind:
-                yield cost.value
+        timed = board.timed(board.pool_of(processor))
+        costs = [by_processor(network.times.get(layer, {}), board) for layer in members]
+        predicted_ns = sum(own[timed].value for own in costs if timed in own)
+        yield StagePlan((processor,), until, predicted_ns=float(predicted_ns))
 
 
 def mapping_text(

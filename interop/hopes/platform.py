@@ -44,22 +44,16 @@ class HopesPool:
 
     def processor(self, number: int) -> str:
         """The name of one of its processors in the text."""
-        if self.count > 1:
-            return f"{self.name}[{number}]"
-        return self.name
+        return f"{self.name}[{number}]" if self.count > 1 else self.name
 
-    def text(self) -> str:
-        """The pool in the language."""
-        count = ""
-        if self.count > 1:
-            count = f"[{self.count}]"
-        scheduler = "fifo"
-        if self.kind == "cpu":
-            scheduler = "fixed_priority"
-        frequencies = ""
-        if self.mhz:
-            frequencies = f" frequencies [{', '.join(map(str, self.mhz))}] MHz"
-        return f"{self.kind} {self.name}{count} scheduler {scheduler}{frequencies}"
+    def text(self, type_: str = "") -> str:
+        """The pool in the language; with its type of processors, if that has another name."""
+        count = f"[{self.count}]" if self.count > 1 else ""
+        scheduler = "fixed_priority" if self.kind == "cpu" else "fifo"
+        rates = ", ".join(map(str, self.mhz))
+        frequencies = f" frequencies [{rates}] MHz" if rates else ""
+        of_type = f" type {type_}" if type_ else ""
+        return f"{self.kind} {self.name}{count}{of_type} scheduler {scheduler}{frequencies}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +76,28 @@ class HopesBoard:
     def kind_of(self, type_name: str) -> str | None:
         """The kind of a type of processor; "" for one that flowc does not support, None if there is
         no such type."""
+        pool = self._with(type_name)
+        return None if pool is None else pool.kind
+
+    def processor_of(self, type_name: str) -> str:
+        """What times on a type of processors are for in a profile (`timed`); "" for none."""
+        pool = self._with(type_name)
+        return "" if pool is None else self.timed(pool)
+
+    def timed(self, pool: HopesPool) -> str:
+        """What times on the processors of a pool are for in a profile: their kind; or, where CPUs
+        are of several types, the first pool of their type."""
+        cpus = [p for p in self.pools if p.kind == "cpu"]
+        if pool.kind != "cpu" or len({p.type for p in cpus}) == 1:
+            return pool.kind
+        return next(p.name for p in cpus if p.type == pool.type)
+
+    def _with(self, type_name: str) -> HopesPool | None:
+        """The first pool with processors of a type."""
         for pool in self.pools:
             if pool.type == type_name:
-                return pool.kind
-        return next((p.kind for p in self.pools if _bare(p.type) == _bare(type_name)), None)
+                return pool
+        return next((p for p in self.pools if _bare(p.type) == _bare(type_name)), None)
 
     def only(self, device: str) -> HopesBoard:
         """The part of one device."""
@@ -105,7 +117,9 @@ class HopesBoard:
         ]
         for pool in self.pools:
             if pool.kind:
-                lines.append(f"    {pool.text()}")
+                timed = self.timed(pool)
+                own_type = timed if timed not in (pool.kind, pool.name) else ""
+                lines.append(f"    {pool.text(own_type)}")
         if any(p.kind == "dla" for p in self.pools):
             lines.append(
                 "    // HOPES does not say how many engines fit into a DLA; for a Xavier add"
@@ -123,9 +137,7 @@ def _board_name(device: str) -> str:
 
 def _bare(name: str) -> str:
     found = _NUMBERED.fullmatch(name)
-    if found:
-        return found.group(1)
-    return name
+    return found.group(1) if found else name
 
 
 def board_of(

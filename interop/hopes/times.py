@@ -45,8 +45,8 @@ class TaskTimes:
     """The times of one task of the text; `names` are those that a file with further times may use,
     the fullest first.
 
-    `costs` are by kind of processor, `layers` of a network as well, in its order. `file` is their
-    source.
+    `costs` are by kind of processor, or by type where CPUs differ (`HopesBoard.timed`); `layers` of
+    a network as well, in its order. `file` is their source.
     """
 
     task: str
@@ -57,24 +57,30 @@ class TaskTimes:
     estimated: frozenset[str] = frozenset()
 
     def entries(self, content_hash: str, given: Given) -> Iterator[ProfileEntry]:
-        """An entry for each kind of processor that can run the task, or layers of it."""
+        """An entry for each kind or type of processors that can run the task, or layers of it."""
         further = next((given[n] for n in self.names if n in given), {})
         for kind in _ORDER:
             if kind in further:
                 ns = Fraction(further[kind])
                 yield self._entry(kind, "given", content_hash, HopesLayerTime(ns, ns))
-            elif kind in self.costs:
-                entry = self._entry(kind, f"hopes {self.file}", content_hash, self.costs[kind])
-                layers = []
-                for name, each in self.layers.get(kind, ()):
-                    layers.append(LayerTime(name, float(each.value)))
-                yield replace(entry, estimated=kind in self.estimated, layers=tuple(layers))
+                continue
+            for processor, cost in self.costs.items():
+                if (processor if processor in _ORDER else "cpu") == kind:
+                    yield self._imported(processor, content_hash, cost)
+
+    def _imported(self, processor: str, content_hash: str, cost: HopesLayerTime) -> ProfileEntry:
+        entry = self._entry(processor, f"hopes {self.file}", content_hash, cost)
+        layers = []
+        for name, each in self.layers.get(processor, ()):
+            layers.append(LayerTime(name, float(each.value)))
+        return replace(entry, estimated=processor in self.estimated, layers=tuple(layers))
 
     def _entry(
-        self, kind: str, source: str, content_hash: str, cost: HopesLayerTime
+        self, processor: str, source: str, content_hash: str, cost: HopesLayerTime
     ) -> ProfileEntry:
         mean, worst = round(cost.value), round(cost.worst)
-        return ProfileEntry(kind, self.task, source, content_hash, "", 0, mean, 0, worst, worst)
+        times = mean, 0, worst, worst
+        return ProfileEntry(processor, self.task, source, content_hash, "", 0, *times)
 
 
 def profile_of(
@@ -143,23 +149,22 @@ def _able(costs: Costs, task: HopesTask, board: HopesBoard) -> Costs:
 
 def _bare(way: Way) -> str:
     """The name of a task inside a composite without the number of a copy."""
-    if len(way) > 1:
-        return re.sub(r"^.*?\d_", "", way[-1])
-    return way[-1]
+    return re.sub(r"^.*?\d_", "", way[-1]) if len(way) > 1 else way[-1]
 
 
 def _plain(name: str, others: tuple[str, ...], costs: Costs, board: HopesBoard) -> TaskTimes:
     file = next((PurePath(c.span.file).name for c in costs.values() if c.span is not None), "")
-    return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, _by_kind(costs, board), {})
+    of_task = by_processor(costs, board)
+    return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, of_task, {})
 
 
-def _by_kind(costs: Costs, board: HopesBoard) -> dict[str, HopesLayerTime]:
-    """Types of processors become kinds; of several types of one kind the slowest counts."""
+def by_processor(costs: Costs, board: HopesBoard) -> dict[str, HopesLayerTime]:
+    """The same by `HopesBoard.timed`; of several types of accelerators the slowest counts."""
     found: dict[str, HopesLayerTime] = {}
     for type_name, cost in costs.items():
-        kind = board.kind_of(type_name)
-        if kind:
-            found[kind] = max(found.get(kind, cost), cost, key=lambda c: c.worst)
+        processor = board.processor_of(type_name)
+        if processor:
+            found[processor] = max(found.get(processor, cost), cost, key=lambda c: c.worst)
     return found
 
 
@@ -173,12 +178,12 @@ def _network(
     layers: dict[str, list[tuple[str, HopesLayerTime]]] = {}
     nowhere = []
     for layer in network.layers:
-        costs = _by_kind(network.times.get(layer, {}), board)
-        for kind, cost in costs.items():
-            layers.setdefault(kind, []).append((layer, cost))
+        costs = by_processor(network.times.get(layer, {}), board)
+        for processor, cost in costs.items():
+            layers.setdefault(processor, []).append((layer, cost))
         if not costs:
             nowhere.append(layer)
-    sums = {kind: _sum(cost for _, cost in of_kind) for kind, of_kind in layers.items()}
+    sums = {processor: _sum(cost for _, cost in own) for processor, own in layers.items()}
     estimated: frozenset[str] = frozenset()
     file = ""
     profile = network.profile
@@ -195,7 +200,7 @@ def _network(
                 " times those on a GPU"
             )
             say.warn(message, start_of(profile), "they are marked as estimated")
-    fixed = {kind: tuple(of_kind) for kind, of_kind in layers.items()}
+    fixed = {processor: tuple(own) for processor, own in layers.items()}
     return TaskTimes(name, tuple(dict.fromkeys((name, *others))), file, sums, fixed, estimated)
 
 
@@ -218,9 +223,7 @@ def _ratio(gpu: Mapping[str, HopesLayerTime], dla: Mapping[str, HopesLayerTime])
         return None
     ratio = median(slow / fast for fast, slow in pairs)
     alike = sum(abs(slow - ratio * fast) <= max(1500.0, 0.01 * slow) for fast, slow in pairs)
-    if alike >= _SCALED * len(pairs):
-        return ratio
-    return None
+    return ratio if alike >= _SCALED * len(pairs) else None
 
 
 # -- further times ---------------------------------------------------------------------------------

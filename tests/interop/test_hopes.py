@@ -297,6 +297,51 @@ def test_maxima_are_worst_cases_and_tasks_may_have_a_profile(edit: Edit, tmp_pat
     assert entry(profile, "Doorbell1.Camera.Log", "cpu").mean_ns == 3_000_000
 
 
+def test_times_on_types_of_cpus_stay_apart(edit: Edit, tmp_path: Path) -> None:
+    """A board with fast and slow cores: a task has a time on each, where the slower one counted."""
+    pools, types = "</elements>", "<elementTypes>"
+    fast = '<elementType clock="2400" model="denver" subcategory="CPU" category="processor" name="denver_0"/>'
+    more = [
+        '<element poolSize="1" type="denver_0" name="denver_0"/>',
+        '<element poolSize="2" type="arm_0" name="arm_1"/>',
+    ]
+    boards = ("Doorbell", f"{FILES}/CICTask/architecture.xml")
+    folder = edit(
+        *((file, types, types + fast) for file in boards),
+        *((file, pools, "".join(more) + pools) for file in boards),
+        (f"{FILES}/CICTask/face_profile.xml", '"arm_0" unit="us" value="300"', '"arm_0" unit="us" value="300"/><profile processorType="denver_0" unit="us" value="100"'),
+    )  # fmt: skip
+    own = (
+        f'<profile processorType="{kind}" unit="ms" value="{ms}"/>'
+        for kind, ms in (("arm_0", 3), ("denver_0", 1))
+    )
+    mode = f'<mode name="Default">{"".join(own)}</mode>'
+    profile_file = folder / FILES / "Doorbell_profile.xml"
+    profile_file.write_text(
+        f'<CIC_Profile><task name="Camera_1_Cam1_Log">{mode}</task></CIC_Profile>'
+    )
+    imported = hopes.read(folder, "door")
+    platform = checked(imported, tmp_path).platform
+    assert platform is not None
+    assert {p.name: p.type for p in platform.pools if p.kind == "cpu"} == {
+        "arm_0": "arm_0",
+        "denver": "denver",
+        "arm_1": "arm_0",
+    }
+    profile = profile_of(imported, tmp_path)
+    assert {
+        e.processor: e.mean_ns for e in profile.entries if e.subject == "Doorbell1.Camera.Log"
+    } == {
+        "arm_0": 3_000_000,
+        "denver": 1_000_000,
+    }
+    assert entry(profile, "Doorbell1.Face_pre", "denver").mean_ns == 100_000
+    given = profile_of(imported, tmp_path, {"Camera_1_Cam1_Log": {"cpu": 7}})
+    assert {
+        e.processor: e.mean_ns for e in given.entries if e.subject == "Doorbell1.Camera.Log"
+    } == {"cpu": 7_000}
+
+
 def test_times_of_tasks_can_be_given(tmp_path: Path) -> None:
     imported = hopes.read(DOORBELL, "door")
     given = {
