@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +25,7 @@ from ._common import (
     show_diagnostics,
     with_shapes,
 )
+from ._groups import grouped
 from ._tables import cut_table, in_8_bits
 
 if TYPE_CHECKING:
@@ -35,8 +36,40 @@ if TYPE_CHECKING:
     from ..profiling.power import Fitted
 
 
+@dataclass(frozen=True, slots=True)
+class MeterOptions:
+    """What is measured with a meter, and with which."""
+
+    power: Annotated[
+        bool,
+        typer.Option(
+            "--power",
+            help="Measure what the CPUs of the platform take at each clock rate instead, for"
+            " `--seconds` each, and print what the platform states then.",
+        ),
+    ] = False
+    energy: Annotated[
+        bool,
+        typer.Option(
+            "--energy",
+            help="Measure the energy of networks as well, whole and in stages, for `--seconds`"
+            " each.",
+        ),
+    ] = False
+    meter: Annotated[
+        str,
+        typer.Option(
+            metavar="CMD",
+            help="With --power or --energy: a command that prints watts, instead of the machine's"
+            " own meters.",
+        ),
+    ] = ""
+
+
+@grouped
 def profile(
     file: TextOrNetwork,
+    metered: MeterOptions,
     seconds: Annotated[
         float,
         typer.Option(
@@ -60,18 +93,6 @@ def profile(
             " with --exportProfile, or printed with --dumpProfile; or so many times these.",
         ),
     ] = None,
-    power: Annotated[
-        bool,
-        typer.Option(
-            "--power",
-            help="Measure what the CPUs of the platform take at each clock rate instead, for"
-            " `--seconds` each, and print what the platform states then.",
-        ),
-    ] = False,
-    meter: Annotated[
-        str,
-        typer.Option(metavar="CMD", help="With --power: a command that prints watts."),
-    ] = "",
     shape: Shapes = None,
     as_json: Json = False,
 ) -> int:
@@ -80,15 +101,18 @@ def profile(
     On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
     For an .onnx file the layers are measured instead, and places to cut it into stages are shown.
     """
+    from ..driver.measure.energy import Meter
     from ..driver.measure.measure import profile as measure
 
-    if meter and not power:
-        raise typer.BadParameter("it goes with `--power`", param_hint="--meter")
-    if power:
+    if metered.meter and not (metered.power or metered.energy):
+        message = "it goes with `--power` and `--energy`"
+        raise typer.BadParameter(message, param_hint="--meter")
+    if metered.power:
         with hosts_of(board, board_python) as host:
-            return _power(file, platform, host, seconds, meter, as_json)
+            return _power(file, platform, host, seconds, metered.meter, as_json)
     file, native = with_shapes(file, shape), target == Target.NATIVE
-    for given, option in ((native, "--target"), (bool(files), "--from")):
+    for_texts = (native, "--target"), (bool(files), "--from"), (metered.energy, "--energy")
+    for given, option in for_texts:
         if given and file.suffix == ".onnx":
             raise typer.BadParameter("it is for texts", param_hint=option)
     if file.suffix == ".onnx":
@@ -101,6 +125,7 @@ def profile(
             host=host,
             seconds=seconds,
             files=[_times_file(words) for words in files or ()],
+            energy=Meter(metered.meter, seconds) if metered.energy else None,
             on_measure=lambda message: say(f"flowc: {message}"),
             report=progress,
         )
@@ -178,7 +203,8 @@ def _print_profile(measured: Profiled, layers: bool, native: bool) -> None:
     for entry in measured.entries:
         if entry.layers:
             count, beside = len(entry.layers), entry.overhead_ns / 1e3
-            print(f"\n{entry.subject}: {count} layers, {beside:.0f} us beside them")
+            took = "" if entry.energy_nj is None else f", {entry.energy_nj / 1e6:.3g} mJ"
+            print(f"\n{entry.subject}: {count} layers, {beside:.0f} us beside them{took}")
             if layers:
                 print(_table_of_layers(entry))
     if profile.firing_ns is not None and not native:  # there it is in the times of tasks
@@ -225,9 +251,12 @@ def _table_of_layers(entry: ProfileEntry) -> str:
     from ..runtime.report import columns
 
     whole = sum(layer.mean_ns for layer in entry.layers) or 1
-    rows = [["layer", "mean us", "share"]]
+    energies = [layer.energy_nj for layer in entry.layers if layer.energy_nj is not None]
+    rows = [["layer", "mean us", "share", *(["uJ"] if energies else [])]]
     for layer in entry.layers:
-        rows.append([layer.layer, f"{layer.mean_ns / 1e3:.1f}", f"{layer.mean_ns / whole:.1%}"])
+        row = [layer.layer, f"{layer.mean_ns / 1e3:.1f}", f"{layer.mean_ns / whole:.1%}"]
+        energy = "" if layer.energy_nj is None else f"{layer.energy_nj / 1e3:.3g}"
+        rows.append([*row, *([energy] if energies else [])])
     return columns(rows)
 
 

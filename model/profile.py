@@ -294,9 +294,11 @@ def _with(e: ProfileEntry, known: ProfileEntry) -> ProfileEntry:
     """The entry with missing values filled in from another entry of the same content."""
     of = e if e.layers or not known.layers else known
     arena = known.arena_bytes if e.arena_bytes is None else e.arena_bytes
+    energy = known.energy_nj if e.energy_nj is None else e.energy_nj
     return replace(
         e,
         layers=of.layers,
+        energy_nj=energy,
         overhead_ns=of.overhead_ns,
         arena_bytes=arena,
         bands=e.bands or known.bands,

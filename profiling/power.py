@@ -1,7 +1,9 @@
-"""The power model of a machine, fitted to what it took while some of its CPUs worked.
+"""The power model of a machine, fitted to what it took while some of its CPUs worked; and what a
+run of a network takes.
 
 In: rows of `there.power`. Out: for each pool and rate the watts of a CPU that does nothing and
-those of one that works, and the rest of the machine, each with an interval of 95 %.
+those of one that works, and the rest of the machine, each with an interval of 95 %. `energies` does
+the same with rows of `there.energy`.
 
 Ordinary least squares over all rows: the machine at rest at its slowest rates, plus for each pool
 and rate the CPUs of the pool times `idle`, plus the busy ones times `busy`, plus a drift, which is
@@ -23,7 +25,7 @@ ERRORS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A number of watts, and how far it may be off (95 %)."""
+    """A number of watts (or nJ: `energies`), and how far it may be off (95 %)."""
 
     watts: float
     off: float
@@ -51,9 +53,7 @@ def fitted(
             if rate:
                 columns["idle", name, rate] = len(columns)
             columns["busy", name, rate] = len(columns)
-    drift = len(columns)
-    matrix = np.zeros((len(rows), drift + blocks))  # a line, and where each block but one is
-    each = len(rows) // blocks
+    matrix = np.zeros((len(rows), len(columns)))
     for number, row in enumerate(rows):
         matrix[number, 0] = 1
         for n, (name, count, _) in enumerate(pools):
@@ -61,28 +61,59 @@ def fitted(
             if rate:
                 matrix[number, columns["idle", name, rate]] = count
             matrix[number, columns["busy", name, rate]] = busy
-        block = min(number // each, blocks - 1)
-        first = rows[block * each]["at"]
-        middle = (first + rows[min(block * each + each, len(rows)) - 1]["at"]) / 2
-        matrix[number, drift] = row["at"] - middle
-        if block:
-            matrix[number, drift + block] = 1
-        else:  # the machine at rest is the mean over all blocks
-            matrix[number, drift + 1 :] = -1
-    watts = np.array([row["watts"] for row in rows])
-    found, _, rank, _ = np.linalg.lstsq(matrix, watts, rcond=None)
-    left = watts - matrix @ found
-    free = max(1, len(rows) - int(rank))
-    errors = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)) * float(left @ left) / free)
+    found, residual = _least_squares(rows, matrix, blocks)
 
     def number_of(kind: str, name: str, rate: int) -> Fitted:
-        column = columns[kind, name, rate]
-        return Fitted(float(found[column]), ERRORS * float(errors[column]))
+        return found[columns[kind, name, rate]]
 
     idle, busy = {}, {}
     for name, _, rates in pools:
         more = (number_of("idle", name, rate) for rate in range(1, rates))
         idle[name] = (Fitted(0.0, 0.0), *more)
         busy[name] = tuple(number_of("busy", name, rate) for rate in range(rates))
-    residual = float(np.sqrt(left @ left / len(rows)) / watts.mean())
     return PowerFit(number_of("board", "", 0), idle, busy, residual)
+
+
+def energies(rows: Sequence[Mapping[str, Any]], pieces: int, blocks: int) -> tuple[Fitted, ...]:
+    """The energy of a run of each of so many pieces of networks in nJ, beside what the machine
+    takes at rest, from rows of `there.energy`."""
+    matrix = np.zeros((len(rows), 1 + pieces))
+    matrix[:, 0] = 1
+    times: list[list[float]] = [[] for _ in range(pieces)]
+    for number, row in enumerate(rows):
+        piece = row["piece"]
+        if piece is not None:
+            matrix[number, 1 + piece] = 1
+            times[piece].append(row["ns"])
+    found, _ = _least_squares(rows, matrix, blocks)
+    ns = [float(np.mean(of_piece)) for of_piece in times]
+    return tuple(
+        Fitted(of_piece.watts * t, of_piece.off * t)
+        for of_piece, t in zip(found[1:], ns, strict=True)
+    )
+
+
+def _least_squares(
+    rows: Sequence[Mapping[str, Any]], columns: Any, blocks: int
+) -> tuple[tuple[Fitted, ...], float]:
+    """The watts of each column, beside a drift; and the residual, relative to the mean power."""
+    count = columns.shape[1]
+    # the drift is a line, and where each block but one is
+    matrix = np.hstack([columns, np.zeros((len(rows), blocks))])
+    each = len(rows) // blocks
+    for number, row in enumerate(rows):
+        block = min(number // each, blocks - 1)
+        first = rows[block * each]["at"]
+        middle = (first + rows[min(block * each + each, len(rows)) - 1]["at"]) / 2
+        matrix[number, count] = row["at"] - middle
+        if block:
+            matrix[number, count + block] = 1
+        else:  # the machine at rest is the mean over all blocks
+            matrix[number, count + 1 :] = -1
+    watts = np.array([row["watts"] for row in rows])
+    found, _, rank, _ = np.linalg.lstsq(matrix, watts, rcond=None)
+    left = watts - matrix @ found
+    free = max(1, len(rows) - int(rank))
+    errors = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)) * float(left @ left) / free)
+    numbers = tuple(Fitted(float(found[k]), ERRORS * float(errors[k])) for k in range(count))
+    return numbers, float(np.sqrt(left @ left / len(rows)) / watts.mean())

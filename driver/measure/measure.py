@@ -48,6 +48,7 @@ from ..text.notebook_result import NotebookResult
 from .native_costs import native_costs
 
 if TYPE_CHECKING:
+    from .energy import Meter
     from .foreign_times import TimesFile
 
 T = TypeVar("T")
@@ -93,6 +94,7 @@ def profile(
     host: Host = HERE,
     seconds: float = 5.0,
     files: Sequence[TimesFile] = (),
+    energy: Meter | None = None,
     on_measure: OnMeasure | None = None,
     report: Report | None = None,
 ) -> Profiled:
@@ -102,10 +104,12 @@ def profile(
     With `native` the program in C++ measures itself; its times are stored apart.
     On a board with its GPU, tasks that can run on the GPU and the DLAs are measured there as well.
     Times of other tools come from `files`: then a stored profile is enough beside them.
+    A meter measures the `energy` of networks as well.
     `on_measure` is called before tasks run, `report` if there is none.
     """
     from .band_costs import with_band_costs
     from .devices import measure_devices
+    from .energy import with_energy
     from .foreign_times import entries_of
 
     valid = prepare(path, platform=platform, native=native, host=host, report=report).require()
@@ -127,6 +131,9 @@ def profile(
         measured, _ = with_layers(valid, stored or measured, seconds, report)
         if not native:
             measured, _ = with_band_costs(valid, measured, report)
+    if energy is not None:
+        measured, unsure = with_energy(valid, measured, energy, report)
+        warnings = (*warnings, *unsure)
     tasks: set[str] = set()
     for part in (valid, *valid.others):
         tasks |= task_hashes(part.system).keys()

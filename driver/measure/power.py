@@ -89,10 +89,10 @@ def measure_power(
         report(f"measuring power for about {steps * BLOCKS * (seconds + 0.3):.0f} s")
     done = host.module("profiling.there.power", [json.dumps(request)])
     if done.status:
-        raise _failed(last_words(done.stderr) or f"status {done.status}")
+        raise not_to_be_measured(last_words(done.stderr) or f"status {done.status}")
     said = json.loads(done.stdout)
     if "error" in said:
-        raise _failed(said["error"])
+        raise not_to_be_measured(said["error"])
     rates = {pool.name: tuple(round(hz) for hz in pool.frequencies_hz) for pool in pools}
     warnings = [*_not_measured(board)]
     if said["refused"]:
@@ -105,7 +105,8 @@ def measure_power(
     return MeasuredPower(board, pools, rates, fit, (*warnings, *_doubts(fit)))
 
 
-def _failed(why: str) -> Errors:
+def not_to_be_measured(why: str) -> Errors:
+    """The error of a machine without a meter."""
     help_text = "`--meter CMD` is a command that prints what the machine takes, in watts"
     return Errors([Diagnostic("F663", f"power cannot be measured: {why}", None, help=help_text)])
 

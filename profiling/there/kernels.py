@@ -36,13 +36,9 @@ def kernels(directory: str, nodes: int, seconds: float) -> Kernels:
         made.profile_file_prefix = os.path.join(folder, "profile")
         return made
 
-    with open(os.path.join(directory, INPUTS), encoding="utf-8") as file:
-        inputs = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(directory, MODEL)
-        session = opened(model, options)
-        rng = np.random.default_rng(0)
-        values = {name: random_value(rng, dtype, tuple(shape)) for name, dtype, shape in inputs}
+        session = opened(os.path.join(directory, MODEL), options)
+        values = random_inputs(directory)
         for _ in range(WARM_UP):
             session.run(None, values)
         runs = 0
@@ -66,6 +62,14 @@ def _kernel_times(document: List[Dict[str, Any]]) -> List[Tuple[str, float]]:
 
 def _is_kernel(event: Dict[str, Any]) -> bool:
     return bool(event.get("cat") == "Node" and event["name"].endswith("_kernel_time"))
+
+
+def random_inputs(directory: str) -> Dict[str, Any]:
+    """Random data for the model in a directory."""
+    with open(os.path.join(directory, INPUTS), encoding="utf-8") as file:
+        inputs = json.load(file)
+    rng = np.random.default_rng(0)
+    return {name: random_value(rng, dtype, tuple(shape)) for name, dtype, shape in inputs}
 
 
 def random_value(rng: np.random.Generator, dtype: str, shape: Tuple[int, ...]) -> Any:

@@ -89,20 +89,27 @@ def measured(
             if clocks is not None:
                 clocks.lower(_wanted(pools, step))
             with _busy(pools, step):
-                time.sleep(SETTLES)
-                joules(SETTLES)
-                since = time.monotonic()
-                spent, last = 0.0, since
-                while last - since < seconds:
-                    time.sleep(min(TICK, seconds))
-                    now = time.monotonic()
-                    spent, last = spent + joules(now - last), now
-                yield {
-                    "rates": step.rates,
-                    "busy": step.busy,
-                    "watts": spent / (last - since),
-                    "at": (since + last) / 2 - begin,
-                }
+                watts, middle = mean_watts(joules, seconds)
+            yield {
+                "rates": step.rates,
+                "busy": step.busy,
+                "watts": watts,
+                "at": middle - begin,
+            }
+
+
+def mean_watts(joules: Callable[[float], float], seconds: float) -> Tuple[float, float]:
+    """What the machine takes from now on for so long, and the middle of that time, when it has got
+    used to what it does."""
+    time.sleep(SETTLES)
+    joules(SETTLES)
+    since = time.monotonic()
+    spent, last = 0.0, since
+    while last - since < seconds:
+        time.sleep(min(TICK, seconds))
+        now = time.monotonic()
+        spent, last = spent + joules(now - last), now
+    return spent / (last - since), (since + last) / 2
 
 
 def _wanted(pools: Sequence[Pool], step: Step) -> Wanted:

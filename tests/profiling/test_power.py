@@ -1,9 +1,11 @@
-"""The power of CPUs, measured on a machine whose true power is known (`standins/meter.py`)."""
+"""The power of CPUs and the energy of networks, measured on a machine whose true power is known
+(`standins/meter.py`)."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,13 @@ import pytest
 from flowc.cli import app as cli
 from flowc.driver.measure.power import MeasuredPower, measure_power
 from flowc.model.diagnostic import Errors
+from flowc.model.profile import Profile
+from flowc.profiling.power import energies
 from flowc.profiling.there.power import Pool, Step, steps_of
 from typer.testing import CliRunner
 
 from builds import Write
+from models import stack
 
 CORES = sorted(os.sched_getaffinity(0))[:2]
 METER = Path(__file__).parents[1] / "support" / "standins" / "meter.py"
@@ -136,3 +141,70 @@ def test_each_pool_is_looked_at_by_itself() -> None:
     assert len(steps) == len(set(steps)) == 7
     assert steps[0] == Step((0, 0), (0, 0))
     assert {step.busy for step in steps} == {(0, 0), (1, 0), (2, 0), (0, 1)}
+
+
+# -- networks --------------------------------------------------------------------------------------
+NETWORK = """type Image = float32[1, 3, 64, 32]
+task Make { out x: Image  python "t.py:make" }
+network Net from "net.onnx" { in x: Image  out y: float32[1, 16, 1, 1] }
+task Take { in y: float32[1, 16, 1, 1]  python "t.py:take" }
+app A { make: Make  net: Net  take: Take  make -> net -> take }
+"""
+CODE = "import numpy as np\n\n\ndef make():\n    return np.zeros((1, 3, 64, 32), np.float32)\n\n\ndef take(y):\n    pass\n"
+
+
+@pytest.fixture
+def network(write: Write) -> Path:
+    """A text with a network of five layers."""
+    path = write(NETWORK, t_py=CODE)
+    stack(path.parent / "net.onnx")
+    return path
+
+
+def metered(root: Path, pieces: dict[str, float]) -> str:
+    """The command of a meter by which pieces of networks take so much."""
+    truth = {"board": 3.0, "drift": 0.0, "noise": 0.0, "cpus": {}, "pieces": pieces}
+    (root / "truth.json").write_text(json.dumps(truth))
+    return f"{sys.executable} -S {METER} {root}"
+
+
+def test_energies_are_found_in_spite_of_a_drift() -> None:
+    """Within 2 %, though the machine at rest takes a watt more every 50 s."""
+    noise = random.Random(1)
+    true, ns = (None, 4.0, 1.5, 2.5), (None, 2e6, 1e6, 1e6)
+    rows: list[dict[str, Any]] = []
+    for at in range(24):
+        piece = (at * 3 + at // 4) % 4
+        watts = 3 + at / 50 + (true[piece] or 0) + noise.gauss(0, 0.005)
+        rows.append(
+            {"piece": piece - 1 if piece else None, "watts": watts, "ns": ns[piece], "at": at}
+        )
+    whole, first, second = energies(rows, 3, 3)
+    for found, joules in ((whole, 8e6), (first, 1.5e6), (second, 2.5e6)):
+        assert found.watts == pytest.approx(joules, rel=0.02) and found.off < 0.05 * joules
+
+
+def profile_beside(path: Path) -> Profile:
+    return Profile.from_json((path.parent / f"{path.stem}.host.profile.json").read_text())
+
+
+def test_the_energy_of_a_network_goes_into_its_profile(network: Path, tmp_path: Path) -> None:
+    meter = metered(tmp_path, {"0": 2.0, "1": 1.0, "2": 1.0, "3": 6.0})
+    words = ["profile", str(network), "--seconds", "0.3"]
+    done = CliRunner().invoke(cli, [*words, "--energy", "--layers", "--meter", meter])
+    assert done.exit_code == 0, done.output
+    (entry,) = (e for e in profile_beside(network).entries if e.layers)
+    assert entry.energy_nj is not None and " mJ" in done.stdout and "uJ" in done.stdout
+    assert sum(layer.energy_nj or 0 for layer in entry.layers) == pytest.approx(
+        entry.energy_nj, rel=0.01
+    )
+    assert CliRunner().invoke(cli, words).exit_code == 0  # times alone: the energy stays
+    (again,) = (e for e in profile_beside(network).entries if e.layers)
+    assert again.energy_nj == entry.energy_nj
+
+
+def test_without_a_meter_networks_have_no_energy(network: Path) -> None:
+    words = ["profile", str(network), "--seconds", "0.1", "--energy", "--meter", "false"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 1 and "F663" in done.output and "`false` says no watts" in done.output
+    assert all(e.energy_nj is None for e in profile_beside(network).entries)

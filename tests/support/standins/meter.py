@@ -1,8 +1,9 @@
 """A machine of made-up power as a command that prints watts: what its CPUs take at the rates that
-are set below a folder, for as many as `profile --power` keeps busy, with a drift and some noise.
+are set below a folder, for as many as `profile --power` keeps busy, and what takes the piece of a
+network that `profile --energy` runs; with a drift and some noise.
 
 Usage: meter.py ROOT, where ROOT/truth.json has `board`, `drift` (watts a second), `noise` (a part),
-and by CPU `policy`, `idle` and `busy`, both by rate in kHz ("0": whatever it is).
+by CPU `policy`, `idle` and `busy`, both by rate in kHz ("0": whatever it is), and by piece `pieces`.
 """
 
 from __future__ import annotations
@@ -10,30 +11,29 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 
-def busy_cores(root: Path) -> set[int]:
-    """The CPUs on which a measurement below this folder computes."""
-    found = set()
+def measurements(root: Path) -> Iterator[list[str]]:
+    """The words of what a measurement below this folder has started."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode().split("\0")
-            if "flowc-busy" not in words:
-                continue
-            core, parent = words[-4], words[-3]
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
             if str(root) in (Path("/proc") / parent / "cmdline").read_text():
-                found.add(int(core))
+                yield words
         except (OSError, ValueError):
             continue  # it has ended
-    return found
 
 
 def watts(root: Path) -> float:
     """What the machine takes now."""
     truth = json.loads((root / "truth.json").read_text())
     now = time.monotonic()
-    busy = busy_cores(root)
+    running = list(measurements(root))
+    busy = {int(words[-4]) for words in running if "flowc-busy" in words}
+    pieces = [Path(words[-2]).name for words in running if words[-3] == "run"]
     total = truth["board"] + truth["drift"] * (now % 1000)
     for core, cpu in truth["cpus"].items():
         rate = "0"
@@ -41,6 +41,7 @@ def watts(root: Path) -> float:
             policy = root / f"devices/system/cpu/cpufreq/policy{cpu['policy']}"
             rate = (policy / "scaling_max_freq").read_text().strip()
         total += cpu["idle"][rate] + (cpu["busy"][rate] if int(core) in busy else 0)
+    total += sum(truth.get("pieces", {}).get(piece, 0) for piece in pieces)
     return float(total * (1 + truth["noise"] * ((now * 7919) % 2 - 1)))
 
 
