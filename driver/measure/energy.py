@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ...machines.host import last_words
+from ...machines.host import Host, last_words
 from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic
 from ...model.files import scratch
@@ -34,6 +34,8 @@ from .power import BLOCKS, OFF, not_to_be_measured
 
 #: Stages whose energy is measured, at most.
 STAGES = 8
+#: Seconds in which a piece is loaded and the machine gets used to it, about.
+BEGINS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,7 @@ def with_energy(
             continue
         content = entry.processor, entry.content_hash
         if content not in known:
-            if report is not None:
-                report(f"measuring the energy of {task.name}")
-            measured = _measured(valid, entry, task.network, meter)
+            measured = _measured(valid, entry, task.network, meter, report)
             if measured is None:
                 found.append(_unsure(task))
                 continue
@@ -83,7 +83,7 @@ def _unsure(task: Task) -> Diagnostic:
 
 
 def _measured(
-    valid: Valid, entry: ProfileEntry, network: Network, meter: Meter
+    valid: Valid, entry: ProfileEntry, network: Network, meter: Meter, report: Report | None
 ) -> ProfileEntry | None:
     """An entry with energies; None if they are not known well enough. Raises Errors."""
     path = Path(network.path)
@@ -93,7 +93,11 @@ def _measured(
         stages = split(path, network.shapes, 1, after) if after else whole
     except NetworkError:  # it has no stages
         stages = whole
-    firing, *parts = _asked(valid, entry.processor, [*whole, *stages], meter)
+    pieces = [*whole, *stages]
+    if report is not None:
+        lasts = (1 + len(pieces)) * BLOCKS * (meter.seconds + BEGINS)
+        report(f"measuring the energy of {entry.subject} for about {lasts:.0f} s")
+    firing, *parts = _asked(valid, entry.processor, pieces, meter)
     if firing.off > OFF * firing.watts:
         return None
     times = {layer.layer: layer.mean_ns for layer in entry.layers}
@@ -148,19 +152,34 @@ def _asked(
             (own / MODEL).write_bytes(piece.model)
             inputs = [(i.tensor.name, i.tensor.dtype, i.tensor.dims) for i in piece.inputs]
             (own / INPUTS).write_text(json.dumps(inputs))
-        request = {
-            "folder": host.put(folder / "energy", "energy"),
-            "pieces": [str(number) for number in range(len(pieces))],
-            "seconds": meter.seconds,
-            "blocks": BLOCKS,
-            "seed": 0,
-            "meter": meter.command,
-            "root": meter.root,
-        }
-        done = host.module("profiling.there.energy", [json.dumps(request)])
+        names = [str(number) for number in range(len(pieces))]
+        rows = _rows(host, host.put(folder / "energy", "energy"), names, meter, BLOCKS)
+    return energies(rows, len(pieces), BLOCKS)
+
+
+def require_meter(host: Host, meter: Meter) -> None:
+    """Raise Errors (F663) if nothing says watts."""
+    _rows(host, "", [], meter, 0)
+
+
+def _rows(
+    host: Host, folder: str, pieces: Sequence[str], meter: Meter, blocks: int
+) -> list[dict[str, Any]]:
+    """What was measured of pieces in a folder of the machine. Raises Errors."""
+    request = {
+        "folder": folder,
+        "pieces": pieces,
+        "seconds": meter.seconds,
+        "blocks": blocks,
+        "seed": 0,
+        "meter": meter.command,
+        "root": meter.root,
+    }
+    done = host.module("profiling.there.energy", [json.dumps(request)])
     if done.status:
         raise not_to_be_measured(last_words(done.stderr) or f"status {done.status}")
     said: dict[str, Any] = json.loads(done.stdout)
     if "error" in said:
         raise not_to_be_measured(said["error"])
-    return energies(said["rows"], len(pieces), BLOCKS)
+    rows: list[dict[str, Any]] = said["rows"]
+    return rows

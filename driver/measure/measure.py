@@ -109,11 +109,13 @@ def profile(
     """
     from .band_costs import with_band_costs
     from .devices import measure_devices
-    from .energy import with_energy
+    from .energy import require_meter, with_energy
     from .foreign_times import entries_of
 
     valid = prepare(path, platform=platform, native=native, host=host, report=report).require()
     given, of_files = entries_of(valid, files)
+    if energy is not None:
+        require_meter(host, energy)
     cold = host.celsius
     known, _ = store.read_profile(valid) if files else (None, ())
     if known is None:
