@@ -14,7 +14,7 @@ it to the answer.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import pairwise
 from math import floor, inf
@@ -33,7 +33,8 @@ from .problem import (
     Problem,
     crossing,
     firing_loads,
-    holds_interpreter,
+    hand_overs,
+    held_ns,
     overhead_ns,
     scale,
 )
@@ -67,10 +68,9 @@ def joint_plan(
     problem: Problem, budget: Budget, designs: Iterable[Design] = ()
 ) -> JointPlan | None:
     """The least load within `budget`, beginning with the best of some designs; None where there is
-    nothing to solve it with, or where the program does not say all: on several machines, and with
-    links between apps."""
+    nothing to solve it with, or where the program does not say all: with links between apps."""
     linked = any(task.link is not None for _, task in problem.tasks)
-    if problem.platform.machines or linked or find_spec("ortools") is None:
+    if linked or find_spec("ortools") is None:
         return None
     program = _Program(problem)
     alike = [design for design in designs if is_single(design)]
@@ -106,6 +106,16 @@ class _Row:
         return sum(self.network.costs.layers[type_][self.at[segment] : self.at[segment + 1]])
 
 
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """What holds the interpreter of a machine: `held` by tasks in Python, which are the `holders`
+    on each processor, and by the `runtime`."""
+
+    held: list[tuple[Any, float]] = field(default_factory=list)
+    runtime: list[tuple[Any, float]] = field(default_factory=list)
+    holders: dict[str, list[Any]] = field(default_factory=dict)
+
+
 class _Program:
     """The variables, and the load of each processor."""
 
@@ -115,13 +125,12 @@ class _Program:
         self._cp, self._problem = cp_model, problem
         self._model = cp_model.CpModel()
         self._type = {p: problem.platform.pool_of(p).type for p in problem.platform.processors}
+        self._machine = problem.platform.machine_of
         self._load: dict[str, list[tuple[Any, float]]] = {p: [] for p in self._type}
         self._rows: dict[str, _Row] = {}
         self._item: dict[tuple[str, Place], Any] = {}
         self._segment: dict[tuple[str, int, Place], Any] = {}
-        self._held: list[tuple[Any, float]] = []
-        self._holders: dict[str, list[Any]] = {}
-        self._overheads: list[tuple[Any, float]] = []
+        self._locks = {machine: _Lock() for machine in self._machine.values()}
         for app, task in problem.tasks:
             if task.name in problem.networks and task.name not in problem.pins:
                 self._add_network(app, task)
@@ -164,14 +173,19 @@ class _Program:
             own.append(var)
             for p, ns in firing_loads(self._problem, app, task, option).items():
                 self._load[p].append((var, ns))
-            if holds_interpreter(task, option, self._problem.platform):
-                held = self._problem.held.get(task.name, 1.0)
-                types = {self._type[p] for p in option.processors}
-                work = max(self._problem.work_ns(app, task, type_) for type_ in types)
-                self._held.append((var, scale(app) * work * held))
-                for p in option.processors:
-                    self._holders.setdefault(p, []).append(var)
+            self._add_locks(app, task, option, var)
         self._model.add_exactly_one(own)
+
+    def _add_locks(self, app: Application, task: Task, option: Placement, var: Any) -> None:
+        """What a task takes of the interpreters of its machines, where it is placed so."""
+        share = scale(app) / len(option.processors)
+        held = share * held_ns(self._problem, app, task, option)
+        for p in option.processors:
+            lock = self._locks[self._machine[p]]
+            lock.runtime.append((var, share * overhead_ns(self._problem, app, task)))
+            if held:
+                lock.held.append((var, held))
+                lock.holders.setdefault(p, []).append(var)
 
     # -- networks ----------------------------------------------------------------------------------
     def _add_network(self, app: Application, task: Task) -> None:
@@ -193,11 +207,11 @@ class _Program:
                 start = var if i == 0 else self._start(task.name, i, place)
                 own = firings * costs.overhead[self._type[place[0]]] + overhead
                 self._add_load(place, start, own)
+                self._locks[self._machine[place[0]]].runtime.append((start, overhead))
                 if i and start is not None:
                     begins.append(start)
                     self._add_transfers(task.name, row, i, place, start, firings)
         self._model.add(sum(begins) <= MOST_STAGES - 1)
-        self._overheads += [(start, overhead) for start in begins]
 
     def _places(self, row: _Row) -> list[Place]:
         return [(p,) for p, type_ in self._type.items() if type_ in row.network.costs.layers]
@@ -222,10 +236,13 @@ class _Program:
     def _add_transfers(
         self, network: str, row: _Row, segment: int, place: Place, start: Any, firings: float
     ) -> None:
-        """What a stage that begins here takes for the tensors from the one before, by its type."""
+        """What a stage that begins here takes for the tensors from the one before, by its type; and
+        a wire, from another machine."""
         type_, size = self._type[place[0]], row.sizes[row.at[segment]]
         sources: dict[str, list[Any]] = {}
-        for other, var in self._at(network, segment - 1).items():
+        before = self._at(network, segment - 1)
+        self._add_wires(before, place, start, firings, size)
+        for other, var in before.items():
             if other != place:
                 sources.setdefault(self._type[other[0]], []).append(var)
         for source, own in sources.items():
@@ -249,12 +266,15 @@ class _Program:
         return {place: var for (name, place), var in self._item.items() if name == task}
 
     def _add_channel(self, app: Application, channel: Channel) -> None:
-        """What receivers take for tokens from other processors."""
+        """What receivers take for tokens from other processors, and wires for those from other
+        machines."""
         senders = self._ends(channel.source, -1)
+        times, size = hand_overs(self._problem, app, channel)
         for place, here in self._ends(channel.destination, 0).items():
             sources: dict[str, list[Any]] = {}
+            self._add_wires(senders, place, here, scale(app) * times, size)
             for other, there in senders.items():
-                if other != place:
+                if other != place and self._is_beside(other, place):
                     sources.setdefault(self._type[other[0]], []).append(there)
             for source, own in sources.items():
                 both = self._bool()
@@ -263,26 +283,46 @@ class _Program:
                     ns = crossing(self._problem, app, channel, source, self._type[receiver])
                     self._load[receiver].append((both, ns / len(place)))
 
+    def _is_beside(self, one: Place, other: Place) -> bool:
+        """Are two places on one machine?"""
+        return self._machine[one[0]] == self._machine[other[0]]
+
+    def _add_wires(
+        self, senders: dict[Place, Any], place: Place, here: Any, times: float, size: int
+    ) -> None:
+        """What wires take for transfers to a place, if something is `here`; without a wire it
+        cannot be."""
+        machines: dict[str, list[Any]] = {}
+        for other, there in senders.items():
+            if not self._is_beside(other, place):
+                machines.setdefault(self._machine[other[0]], []).append(there)
+        for machine, own in machines.items():
+            wire = self._problem.platform.wire(machine, self._machine[place[0]])
+            if wire is None:
+                self._model.add(sum(own) + here <= 1)
+                continue
+            both = self._bool()
+            self._model.add(sum(own) + here <= 1 + both)
+            self._load[wire.processor].append((both, times * float(wire.takes_ns(1, size))))
+
     # -- the interpreter ---------------------------------------------------------------------------
     def _add_interpreter(self) -> None:
-        """Python tasks share a lock: those of several processors take longer, and the runtime
-        between all firings holds it as well."""
-        fixed = 0.0
-        for app, task in self._problem.tasks:
-            fixed += scale(app) * overhead_ns(self._problem, app, task)
-        rest = floor(self._unit * fixed) + self._sum(self._overheads)
-        self._model.add(self._sum(self._held) + rest <= self._least)
-        several = self._bool()
-        used = []
-        for own in self._holders.values():
-            some = self._bool()
-            used.append(some)
-            for var in own:
-                self._model.add_implication(var, some)
-        if len(used) > 1:
-            self._model.add(sum(used) <= 1 + len(used) * several)
-            longer = [(var, CONTENTION * ns) for var, ns in self._held]
-            self._model.add(self._sum(longer) + rest <= self._least).only_enforce_if(several)
+        """Python tasks of a machine share a lock: those of several processors take longer, and the
+        runtime between all firings holds it as well."""
+        for lock in self._locks.values():
+            rest = self._sum(lock.runtime)
+            self._model.add(self._sum(lock.held) + rest <= self._least)
+            used = []
+            for own in lock.holders.values():
+                some = self._bool()
+                used.append(some)
+                for var in own:
+                    self._model.add_implication(var, some)
+            if len(used) > 1:
+                several = self._bool()
+                self._model.add(sum(used) <= 1 + len(used) * several)
+                longer = [(var, CONTENTION * ns) for var, ns in lock.held]
+                self._model.add(self._sum(longer) + rest <= self._least).only_enforce_if(several)
 
     def _order_alike(self) -> None:
         """Processors of a pool that no pin names are alike: the first has most to do."""
@@ -336,7 +376,8 @@ class _Program:
         bound = max(0, floor(solver.best_objective_bound)) / self._unit
         if all(app.period_ns is not None for app in self._problem.apps):
             bound = max(bound, RELAXED)
-        terms = max(len(own) for own in (*self._load.values(), self._held))
+        locks = ((*lock.held, *lock.runtime) for lock in self._locks.values())
+        terms = max(map(len, (*self._load.values(), *locks)))
         return JointPlan(plans, others, bound, terms / self._unit)
 
     def _plan(self, name: str, solver: Any) -> NetworkPlan:

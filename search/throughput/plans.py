@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from ...model.application import Application, Channel, Port, Task
 from ...model.mapping import NetworkPlan, Placement, StagePlan
+from ...model.types import TensorType
 from .partition import Partition
 from .problem import LINK, Divisible, Problem
 
@@ -71,7 +72,7 @@ def sketch(problem: Problem, plans: Iterable[NetworkPlan]) -> Problem:
         names = stage_names(plan)
         if len(plan.stages) > 1:
             network = problem.networks[plan.task]
-            apps[app.name] = _cut(app, app.task(plan.task), names)
+            apps[app.name] = _cut(app, app.task(plan.task), names, _borders(network, plan))
             times.update(zip(names, _stage_ns(network, plan, types), strict=True))
             repetition[app.name].update(dict.fromkeys(names, repetition[app.name][plan.task]))
         for name, stage in zip(names, plan.stages, strict=True):
@@ -89,16 +90,25 @@ def sketch(problem: Problem, plans: Iterable[NetworkPlan]) -> Problem:
     return replace(problem, apps=kept, pins=pins, firing_ns=times, repetition=repetition)
 
 
-def _cut(app: Application, task: Task, names: list[str]) -> Application:
+def _borders(network: Divisible, plan: NetworkPlan) -> list[int]:
+    """The bytes that cross behind each stage but the last."""
+    sizes = dict(network.costs.cuts)
+    return [sizes.get(end, 0) for _, end in network.stretches(plan)[:-1]]
+
+
+def _cut(app: Application, task: Task, names: list[str], borders: list[int]) -> Application:
     """The app with a chain of stages instead of a network: the first stage has its inputs, the last
-    one its outputs."""
+    one its outputs; so many bytes cross behind the others."""
     first, last = names[0], names[-1]
-    output = Port(LINK, "out", None, (1,), False, task.span)
+    crossing = (TensorType("uint8", (size,)) for size in borders)
     input_ = Port("before", "in", None, (1,), False, task.span)
     stages = []
     for name in names:
         inputs = task.inputs if name == first else (input_,)
-        outputs = task.outputs if name == last else (output,)
+        if name == last:
+            outputs = task.outputs
+        else:
+            outputs = (Port(LINK, "out", next(crossing), (1,), False, task.span),)
         stages.append(replace(task, name=name, inputs=inputs, outputs=outputs))
     channels = []
     for c in app.channels:

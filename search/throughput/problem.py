@@ -276,7 +276,7 @@ def _add_hand_overs(
         machine, other_machine = machine_of[senders[0]], machine_of[receivers[0]]
         if machine != other_machine:
             wire = problem.platform.wire(machine, other_machine)
-            times, size = _hand_overs(problem, app, channel)
+            times, size = hand_overs(problem, app, channel)
             if wire is None:
                 load[receivers[0]] = inf
             else:
@@ -293,7 +293,7 @@ def crossing(
 ) -> float:
     """What the receiver of a channel's tokens takes for them, from one type of processors to
     another."""
-    times, size = _hand_overs(problem, app, channel)
+    times, size = hand_overs(problem, app, channel)
     return scale(app) * times * problem.transfer(source, target, size)
 
 
@@ -302,7 +302,7 @@ def overhead_ns(problem: Problem, app: Application, task: Task) -> float:
     return problem.runtime_ns * problem.repetition[app.name][task.name]
 
 
-def _hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[int, int]:
+def hand_overs(problem: Problem, app: Application, channel: Channel) -> tuple[int, int]:
     """How often in an iteration tokens of a channel change processors, and their bytes each time.
 
     The side that fires less often reads or writes several tokens at once.
@@ -332,19 +332,35 @@ def speedup(threads: int) -> float:
 
 
 def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) -> float:
-    """The load of the interpreter's lock: Python tasks, and the runtime between all firings."""
-    load = 0.0
-    processors: set[str] = set()
+    """The load of the interpreter's lock, of which each machine has one: Python tasks, and the
+    runtime between all firings. That of the machine with the most."""
+    machine_of = problem.platform.machine_of
+    held = dict.fromkeys(machine_of.values(), 0.0)
+    runtime = dict.fromkeys(held, 0.0)
+    holders: dict[str, set[str]] = {machine: set() for machine in held}
     for app, task in problem.tasks:
         place = placement[task.name]
-        if holds_interpreter(task, place, problem.platform):
-            held = problem.held.get(task.name, 1.0)
-            types = {problem.platform.pool_of(p).type for p in place.processors}
-            load += scale(app) * max(problem.work_ns(app, task, t) for t in types) * held
-            processors.update(place.processors)
-    if len(processors) > 1:
-        load *= CONTENTION
-    return load + sum(scale(app) * overhead_ns(problem, app, t) for app, t in problem.tasks)
+        share = scale(app) / len(place.processors)
+        work = share * held_ns(problem, app, task, place)
+        for processor in place.processors:
+            machine = machine_of[processor]
+            runtime[machine] += share * overhead_ns(problem, app, task)
+            held[machine] += work
+            if work:
+                holders[machine].add(processor)
+    return max(
+        runtime[machine] + own * (CONTENTION if len(holders[machine]) > 1 else 1.0)
+        for machine, own in held.items()
+    )
+
+
+def held_ns(problem: Problem, app: Application, task: Task, place: Placement) -> float:
+    """How long a task holds the interpreter's lock in an iteration."""
+    if not holds_interpreter(task, place, problem.platform):
+        return 0.0
+    types = {problem.platform.pool_of(p).type for p in place.processors}
+    work = max(problem.work_ns(app, task, type_) for type_ in types)
+    return work * problem.held.get(task.name, 1.0)
 
 
 def holds_interpreter(task: Task, place: Placement, platform: Platform) -> bool:

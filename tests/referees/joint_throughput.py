@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import inf
 from pathlib import Path
@@ -25,11 +26,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from flowc.model.mapping import Mapping
+from flowc.model.platform import Pool, Wire
 from flowc.search.budget import Budget
 from flowc.search.registry import search_named
 from flowc.search.throughput.joint import joint_plan
 from flowc.search.throughput.problem import Problem
 
+from graphs import PLACE
 from problems import NET, chain, problem
 
 #: A hand-over between tasks, what a stage takes beyond its layers, and a hand-over between stages
@@ -42,8 +45,8 @@ TASKS = ("A.t0", "A.t1", "A.t3")
 
 
 def draw(seed: int) -> Problem:
-    """camera -> prepare -> network -> top on up to three processors; some tasks in Python, some
-    layers impossible on a GPU."""
+    """camera -> prepare -> network -> top on up to three processors, some of them on two machines;
+    some tasks in Python, some layers impossible on a GPU."""
     rng = random.Random(seed)
     pools = rng.choice([{"cpu": 2}, {"cpu": 3}, {"cpu": 1, "gpu": 1}, {"cpu": 2, "gpu": 1}])
     count = rng.randint(2, 6)
@@ -57,9 +60,29 @@ def draw(seed: int) -> Problem:
     for task in TASKS:
         firing[task] = {"cpu": rng.uniform(0, 0.5) * whole}
     app = chain("A", letters, stateless=True)
-    return replace(
+    given = replace(
         given, apps=(app,), firing_ns=firing, runtime_ns=rng.choice([0.0, 5_000.0, 50_000.0])
     )
+    return given if rng.random() < 0.6 else on_two_machines(given, rng)
+
+
+def on_two_machines(given: Problem, rng: random.Random) -> Problem:
+    """The same with two cores on one machine and one on another, or one on each; a wire may lead in
+    one direction only."""
+    here = Pool("here", "cpu", rng.randint(1, 2), True, "static_order", machine="m")
+    there = Pool("there", "cpu", 1, True, "static_order", machine="n")
+    wires = [
+        Wire(a, b, Fraction(rng.randint(0, 900_000)), Fraction(rng.randint(0, 8)), PLACE)
+        for a, b in (("m", "n"), ("n", "m"))
+    ]
+    kept = tuple(wires if rng.random() < 0.7 else wires[:1])
+    links = (Pool(w.processor, "link", 1, False, "fifo", machine=w.source) for w in kept)
+    platform = replace(given.platform, pools=(here, there, *links), machines=("m", "n"), wires=kept)
+    costs = given.networks[NET].costs
+    layers, overhead = {"cpu": costs.layers["cpu"]}, {"cpu": costs.overhead["cpu"]}
+    network = replace(given.networks[NET], costs=replace(costs, layers=layers, overhead=overhead))
+    firing = {task: {"cpu": times["cpu"]} for task, times in given.firing_ns.items()}
+    return replace(given, platform=platform, networks={NET: network}, firing_ns=firing)
 
 
 def transfer(source: str, target: str) -> float:
@@ -70,34 +93,58 @@ def transfer(source: str, target: str) -> float:
 def busiest(
     given: Problem, ends: tuple[int, ...], stages: tuple[str, ...], tasks: tuple[str, ...]
 ) -> float:
-    """The load of the busiest processor, or of the interpreter, in ns."""
+    """The load of the busiest processor, wire, or interpreter of a machine, in ns."""
     kind = {p: pool.kind for pool in given.platform.pools for p in pool.processors}
+    machine = {p: pool.machine for pool in given.platform.pools for p in pool.processors}
+    wires = {(w.source, w.destination): w for w in given.platform.wires}
     load = dict.fromkeys(kind, 0.0)
+    runtime, python = Counter[str](), Counter[str]()
+
+    def hand_over(sender: str, receiver: str, size: int, here: float) -> float:
+        """What goes over a wire, or costs the receiver."""
+        between = machine[sender], machine[receiver]
+        if between[0] == between[1]:
+            return here
+        if between not in wires:
+            return inf
+        wire = wires[between]
+        load[wire.processor] += float(wire.fixed_ns + size * wire.ns_per_byte)
+        return 0.0
+
     layers = given.networks[NET].costs.layers
     for number, (first, end) in enumerate(pairwise((0, *ends))):
         place = stages[number]
         load[place] += sum(layers[kind[place]][first:end]) + STAGE + given.runtime_ns
+        runtime[machine[place]] += 1
         if number:
             load[place] += transfer(kind[stages[number - 1]], kind[place])
-    python, used = 0.0, set()
+            load[place] += hand_over(stages[number - 1], place, 100_000, 0.0)
+    used: dict[str, set[str]] = {}
     for task, place in zip(TASKS, tasks, strict=True):
         ns = given.firing_ns[task]["cpu"]
         load[place] += ns + given.runtime_ns
+        runtime[machine[place]] += 1
         if given.apps[0].task(task).implementations[0].language == "python":
-            python += ns
-            used.add(place)
+            python[machine[place]] += ns
+            used.setdefault(machine[place], set()).add(place)
     camera, prepare, top = tasks
     for sender, receiver in ((camera, prepare), (prepare, stages[0]), (stages[-1], top)):
         if sender != receiver:
-            load[receiver] += HOP
-    lock = python * (CONTENTION if len(used) > 1 else 1)
-    return max(lock + given.runtime_ns * (len(TASKS) + len(stages)), *load.values())
+            load[receiver] += hand_over(sender, receiver, 0, HOP)
+    locks = (
+        python[m] * (CONTENTION if len(used.get(m, ())) > 1 else 1) + given.runtime_ns * count
+        for m, count in runtime.items()
+    )
+    return max(*locks, *load.values())
 
 
 def everything(given: Problem) -> Iterator[float]:
     """The loads of all mappings with one processor for each task and stage."""
     count = given.networks[NET].costs.count
-    processors, cpus = given.platform.processors, given.cpus
+    cpus = given.cpus
+    processors = [
+        p for pool in given.platform.pools for p in pool.processors if pool.kind != "link"
+    ]
     for stages in range(1, min(MOST_STAGES, count) + 1):
         for cuts in combinations(range(1, count), stages - 1):
             for order in product(processors, repeat=stages):

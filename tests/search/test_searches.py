@@ -36,7 +36,7 @@ from flowc.search.throughput import (
 from flowc.search.throughput.contest import Contest
 from flowc.search.throughput.design import Design, complete
 from flowc.search.throughput.jedi_bench import Bench, BenchSetting, MappingOption, options
-from flowc.search.throughput.problem import Measurement, Problem
+from flowc.search.throughput.problem import Measurement, Problem, interpreter_load
 from flowc.search.throughput.trials import Trials
 
 import joint_throughput
@@ -489,6 +489,21 @@ def test_exact_places_tasks_and_cuts_networks_together(seed: int) -> None:
     """Against every placement and every cut, with loads computed apart."""
     how, said = joint_throughput.judged(seed)
     assert how == "the least, or less by copies", said
+
+
+def test_each_machine_has_an_interpreter() -> None:
+    """Two tasks in Python take turns on one machine, and none on two."""
+    one = problem({"cpu": [1.0]}, {"cpu": 2}, others_ms=2.0)
+    one = replace(one, apps=(chain("A", "ppcc"),), runtime_ns=0.0)
+    two = joint_throughput.on_two_machines(one, random.Random(1))
+
+    def busiest(given: Problem, first: str, second: str) -> float:
+        places = {"A.t0": first, "A.t1": second, NET: first, "A.t3": first}
+        return interpreter_load(given, {task: Placement(task, (p,)) for task, p in places.items()})
+
+    assert busiest(one, "cpu[0]", "cpu[1]") == pytest.approx(1.3 * 4e6)
+    assert busiest(two, "here[0]", "here[0]") == pytest.approx(4e6)
+    assert busiest(two, "here[0]", "there[0]") == pytest.approx(2e6)
 
 
 def test_exact_says_how_far_it_is_from_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
