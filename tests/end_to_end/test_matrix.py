@@ -7,10 +7,12 @@ written. `FLOWC_REWRITE_GOLDEN=1` rewrites that page.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import runpy
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -71,6 +73,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name, content in {
         "t.py": matrix.PYTHON,
         "t.c": matrix.C,
+        "n.c": matrix.NATIVE_C,
+        "i.c": matrix.INC_IN_C,
         "t.cu": matrix.CUDA,
         "table.txt": "50",
     }.items():
@@ -392,10 +396,29 @@ def _shown(word: str, values: Mapping[str, object]) -> str:
     return repr(values[word]) if word in values else word
 
 
+def _native(case: Case) -> str:
+    """What is refused, and open ends, which are a library. Raises Errors."""
+    build_program(case.flow, case.out, platform="duo", native=True, measure=False)
+    library, name = ctypes.CDLL(str(case.out / f"lib{case.flow.stem}.so")), case.flow.stem
+    program, got = ctypes.c_void_p(), []
+    assert library[f"{name}_create"](ctypes.byref(program), None, None) == 0
+    for number in GIVEN:
+        given, result = np.full(SHAPE, number, np.float32), np.zeros(SHAPE, np.float32)
+        for word, array in (("feed_x", given), ("fetch_y", result)):
+            pointer = array.ctypes.data_as(ctypes.c_void_p)
+            call = library[f"{name}_{word}"]
+            assert call(program, pointer, ctypes.c_double(HANGS)) == 0
+        got.append(int(result[0, 0]))
+    assert library[f"{name}_close"](program) == 0
+    case.judge(got)
+    return ""
+
+
 #: Each raises Errors where it is refused; how the program changes states, if it does.
 PROGRAMS: dict[str, Callable[[Case], str]] = {
     **dict.fromkeys(("one", "several", *STATES), _own),
     "parts": _parts, "open": _opened, "fmu": _unit, "external": _external, "dora": _dora, "ros2": _ros2,
+    "native": _native,
 }  # fmt: skip
 
 
@@ -423,6 +446,24 @@ def simulated(folder: Path) -> dict[str, Numbers]:
     return _simulated(made.file, [[n] for n in GIVEN], settings)
 
 
+@pytest.fixture(scope="module")
+def said_natively(folder: Path) -> str:
+    """What the sinks of a native program with all features have printed."""
+    (folder / "native.flow").write_text(matrix.native())
+    _require_sound(folder / "native.flow", "duo")
+    out = folder / "native"
+    build_program(folder / "native.flow", out, platform="duo", native=True, measure=False)
+    words = [f"--set=A{f.name}.{key}={v}" for f in FEATURES for key, v in f.settings.items()]
+    done = subprocess.run(
+        [out / "main", "--quiet", *words],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=True,
+    )
+    return done.stdout
+
+
 @pytest.mark.parametrize("kind", [k.name for k in KINDS])
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda f: f.name)
 def test_a_feature_runs_and_is_right_or_is_refused(
@@ -436,6 +477,10 @@ def test_a_feature_runs_and_is_right_or_is_refused(
     case = Case(feature, kind, folder)
     if kind == "fmu" and matrix.alike(feature):
         case.judge(request.getfixturevalue("simulated")[f"y{feature.name}"])
+        return
+    if kind == "native" and not wanted and feature.name != "ends":
+        said = request.getfixturevalue("said_natively")
+        case.judge(_kept(said, f"{feature.sink}{feature.name}"))
         return
     assert _what_comes(case) == (wanted if wanted != "F608" else "")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import accumulate
 
 Numbers = list[int]
@@ -56,6 +57,7 @@ KINDS = (
     Kind("external", "networks in C", "the functions of the library, without its shim"),
     Kind("dora", "dora", "source and sink are an input and an output, of a stand-in for dora"),
     Kind("ros2", "ROS 2", "source and sink are topics, of a stand-in for rclpy"),
+    Kind("native", "native", "tasks are in C; all that run are apps of one program"),
 )
 #: Where a program with several apps, or with states, may run.
 PLACES = ("parts", "open", "fmu", "external", "dora", "ros2")
@@ -167,7 +169,7 @@ FEATURES = (
         name="two", title="two sources", inside="d: Count(last = 2000)   a: Add   {x} -> a.a   d -> a.more   a -> {y}",
         wanted=_times(2),
     ),
-    Feature(name="class", title="a task with state, in Python", inside="s: Sum   {x} -> s -> {y}", wanted=_sums),
+    Feature(name="class", title="a task with state, in Python", inside="s: Sum   {x} -> s -> {y}", wanted=_sums, comes={"native": "F660"}),
     Feature(name="c", title="a task with state, in C", inside="s: SumC   {x} -> s -> {y}", wanted=_sums),
     Feature(name="window", title="`window`", inside="w: Window   {x} -> w -> {y}", wanted=_window),
     Feature(
@@ -188,22 +190,22 @@ FEATURES = (
     ),
     Feature(
         name="lists", title="`rate up to`", inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
-        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"fmu": "F618"},
+        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"native": "F660", "fmu": "F618"},
     ),
     Feature(
         name="several_lists", title="`rate up to`, on several processors and in processes",
         inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
-        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"fmu": "F618"},
+        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"native": "F660", "fmu": "F618"},
         pins="A.o -> {1} process   A.i -> {0}, {1}   A.l -> {1} process",
     ),
     Feature(
         name="sizes", title="types with `up to`", inside="g: Grow   f: Fill   {x} -> g -> f -> {y}",
-        wanted=lambda n: [k * (k % 8 + 1) for k in n], comes={"fmu": "F618"},
+        wanted=lambda n: [k * (k % 8 + 1) for k in n], comes={"native": "F660", "fmu": "F618"},
         pins="A.g -> {1} process   A.f -> {0}, {1}",
     ),
     Feature(
         name="sizes_in_lists", title="the same in lists", inside="o: Widths   g: Wider   l: Wide   {x} -> o -> g -> l -> {y}",
-        wanted=lambda n: [sum((i + 1) * k for i in range(1, k % 5)) for k in n], comes={"fmu": "F618"},
+        wanted=lambda n: [sum((i + 1) * k for i in range(1, k % 5)) for k in n], comes={"native": "F660", "fmu": "F618"},
         pins="A.o -> {1} process   A.g -> {0}, {1}   A.l -> {1} process",
     ),
     Feature(
@@ -225,7 +227,7 @@ FEATURES = (
         name="restart", title="`on error restart`", inside="a: Anew   {x} -> a -> {y}", wanted=_anew,
         comes={"fmu": "F608"},
     ),
-    Feature(name="event", title="events of tasks", inside="w: Watch   {x} -> w -> {y}", wanted=_one_more),
+    Feature(name="event", title="events of tasks", inside="w: Watch   {x} -> w -> {y}", wanted=_one_more, comes={"native": "F660"}),
     Feature(
         name="live", title="`live` sources", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more, source="Live",
         comes={"fmu": "F618"},
@@ -242,7 +244,7 @@ FEATURES = (
         name="requests", title="`batch up to` for requests", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
         head="batch up to 4 within 1 ms",
         comes={
-            **dict.fromkeys(("one", "several", "parts", "external", *STATES), "F229"),
+            **dict.fromkeys(("one", "several", "parts", "external", "native", *STATES), "F229"),
             "fmu": "F618", "dora": "F535", "ros2": "F535",
         },
     ),
@@ -259,7 +261,7 @@ FEATURES = (
     Feature(
         name="latest_list", title="lists over `latest`", inside="o: Parts   j: All   {x} -> o -> j -> {y}",
         wanted=lambda n: [0, *n], reader="period 1 ms   {ends}   m: All   A.o -> latest -> m -> {y}", loses=True,
-        comes={"one": "F219", "fmu": "F618"},
+        comes={"native": "F660", "one": "F219", "fmu": "F618"},
     ),
     Feature(
         name="across", title="`latest` between machines", inside="s: Sum   {x} -> s -> {y}",
@@ -276,7 +278,7 @@ FEATURES = (
     ),
     Feature(
         name="process", title="a process of its own", inside="s: Sum   {x} -> s -> {y}", wanted=_sums,
-        pins="A.s -> {1} process",
+        pins="A.s -> {1} process", comes={"native": "F504"},
     ),
     Feature(
         name="buffers", title="`buffers`", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
@@ -297,7 +299,7 @@ FEATURES = (
     Feature(name="network", title="networks", inside=NET, wanted=_times(3), network=lambda n: 3 * n),
     Feature(
         name="around", title="`pre`, `post`", inside="n: Around   {x} -> n -> {y}",
-        wanted=lambda n: [3 * k + 4 for k in n], network=lambda n: 3 * n,
+        wanted=lambda n: [3 * k + 4 for k in n], network=lambda n: 3 * n, comes={"native": "F660"},
     ),
     Feature(
         name="whole", title="networks in one piece", inside="n: Loop   {x} -> n -> {y}", wanted=_times(8),
@@ -313,7 +315,7 @@ FEATURES = (
     ),
     Feature(
         name="listed", title="`batch` of what there is", inside="o: Some   n: Group   l: All   {x} -> o -> n -> l -> {y}",
-        wanted=lambda n: [k % 5 * 3 * k for k in n], network=lambda n: 3 * n, comes={"fmu": "F618"},
+        wanted=lambda n: [k % 5 * 3 * k for k in n], network=lambda n: 3 * n, comes={"native": "F660", "fmu": "F618"},
     ),
     Feature(
         name="streams", title="`streams`, `threads`", inside=NET, wanted=_times(3),
@@ -337,7 +339,7 @@ FEATURES = (
     ),
     Feature(
         name="adapt", title="a cut that moves", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1} adapt',
-        network=lambda n: 3 * n, comes=dict.fromkeys(STATES, "F811"),
+        network=lambda n: 3 * n, comes={**dict.fromkeys(STATES, "F811"), "native": "F661"},
     ),
     Feature(
         name="variants", title="variants of networks", inside=EITHER, wanted=_times(3), other=_times(2),
@@ -379,7 +381,7 @@ FEATURES = (
     ),
     Feature(
         name="bands", title="bands of rows", inside=ROWS, wanted=_times(9), pins='A.n -> {0} bands 2 until "y"',
-        network=lambda n: 9 * n,
+        network=lambda n: 9 * n, comes={"native": "F661"},
     ),
     Feature(
         name="memory", title="`memory`", inside=ROWS, wanted=_times(9), pins="A.n -> {0} memory 1 MB",
@@ -388,14 +390,14 @@ FEATURES = (
     Feature(
         name="ragged", title="sizes that data decide on", inside="n: Places   {x} -> n -> {y}",
         wanted=lambda n: [4 for _ in n], pins="A.n -> {1}", network=lambda n: 4,
-        comes={"fmu": "F618", "external": "F403"},
+        comes={"native": "F660", "fmu": "F618", "external": "F403"},
     ),
     Feature(
         name="torn", title="such sizes, between machines", inside="n: Places   {x} -> n -> {y}",
         wanted=lambda n: [4 for _ in n], pins="A.n -> a.core   A.n.post -> b.core[0]",
         comes=BETWEEN,
     ),
-    Feature(name="cuda", title="CUDA with a `reference`", inside="i: Kernel   {x} -> i -> {y}", wanted=_one_more),
+    Feature(name="cuda", title="CUDA with a `reference`", inside="i: Kernel   {x} -> i -> {y}", wanted=_one_more, comes={"native": "F661"}),
 )  # fmt: skip
 
 
@@ -496,6 +498,46 @@ app B {{ c: Count(last = 12)   i: Inc   k: Keep(name = "B")   c -> i -> k }}
 """
 
 
+#: Tasks in C instead.
+NATIVE_TASKS = """
+task Count(last: int, until: string = "") { out v: V   state n: int64   c "n.c:count" }
+task Live(last: int, until: string = "") { live   out v: V   state n: int64   c "n.c:live_one" }
+task Keep(name: string) { in v: V   c "n.c:keep" }
+task Inc { in a: V   out b: V   stateless   c "i.c:inc" }
+task Sum { in a: V   out b: V   state sum: float32[4]   c "n.c:sum" }
+task Window { in a: V window 3   out b: V   c "n.c:window" }
+task Add { in a: V   in more: V   out b: V   c "n.c:add" }
+task Pair { in a: V rate 2   out b: V   c "n.c:pair" }
+task Odd { in a: V rate [1, 1]   out b: V rate [1, 0]   state n: int64   c "n.c:odd" }
+task Scale(factor: float) { in a: V   out b: V   c "n.c:scale" }
+task Table(path: file) { in a: V   out b: V   c "n.c:table" }
+task Third { in a: V   out b: V   on error skip   c "n.c:third" }
+task Anew { in a: V   out b: V   on error restart   state n: int64   c "n.c:anew" }
+task Four { in a: V   out b: V rate 4   c "n.c:four" }
+task Join { in a: V rate 4   out b: V   c "n.c:join" }
+task Image { in a: V   out b: float32[1, 1, 8, 4]   c "n.c:image" }
+task Pick { in a: float32[1, 1, 8, 4]   out b: V   c "n.c:pick" }
+"""
+
+
+def native() -> str:
+    """A text with an app for each feature that runs in native programs, and one more for each that
+    reads another app."""
+    inside = [f for f in FEATURES if f.name != "ends" and not f.outcome("native")]
+    inside = [f for f in inside if not f.needs or find_spec(f.needs)]
+    apps, pins = "", ""
+    for feature in inside:
+        own = _with_tasks(feature, "native")
+        apps += re.sub(r"\b([AR])\b", rf"\1{feature.name}", own)
+        pins += re.sub(r"\bA\b", f"A{feature.name}", feature.pins.format("core[0]", "core[1]"))
+        pins += "   "
+    return (
+        _declared(apps, NATIVE_TASKS)
+        + apps
+        + DUO.format(scheduler="scheduler fixed_priority", pins=pins)
+    )
+
+
 def text(feature: Feature, kind: str, beside: str = "") -> str:
     """The text of a pair; `beside`: in a program of that kind as well, with a source and a sink of
     its own."""
@@ -519,8 +561,11 @@ def text(feature: Feature, kind: str, beside: str = "") -> str:
     )
     first, last = ("x", "y") if ends else ("c", "k")
     pins = feature.pins.format(*names)
+    if kind == "native" and feature.name != "process":
+        pins = pins.replace(" process", "")  # that would be a second reason
     platform = platform.format(scheduler=feature.scheduler, pins=pins, first=first, last=last)
-    return _declared(apps) + apps + platform
+    in_c = kind == "native" and feature.name != "class"
+    return _declared(apps, NATIVE_TASKS if in_c else "") + apps + platform
 
 
 _KEEP = 'k: Keep(name = "R")'
@@ -529,7 +574,7 @@ _KEEP = 'k: Keep(name = "R")'
 def _with_tasks(feature: Feature, kind: str) -> str:
     """The apps, with a source and a sink of their own."""
     waits = {"pause": ["changed"], "next": ["both"], "once": ["both"]}.get(kind, [])
-    waits += ["read"] if feature.reader else []
+    waits += [("R" if kind == "native" else "read")] if feature.reader else []
     counts = f'last = {FAR if waits else LAST}, until = "{" ".join(waits)}"'
     source = f"c: {feature.source}({counts}) {feature.dropping}"
     app = f'{feature.head}   {source}   k: Keep(name = "A")   {feature.inside}'.format(x="c", y="k")
@@ -552,12 +597,13 @@ def _reader(feature: Feature, ends: str, y: str) -> str:
     return f"app R {{ {feature.reader.format(ends=ends, y=y)} }}\n" if feature.reader else ""
 
 
-def _declared(apps: str) -> str:
-    """The declarations that these apps use."""
+def _declared(apps: str, instead: str = "") -> str:
+    """The declarations that these apps use, some of them in place of others."""
     used = {"V", *re.findall(r": (\w+)", apps)}
     used |= {"Inc"} if "Twice" in used else set()
-    declarations = re.split(r"\n(?=\w)", TASKS.strip())
-    return "\n".join(d for d in declarations if re.split(r"[ (]", d)[1] in used) + "\n"
+    every = re.split(r"\n(?=\w)", TASKS.strip()) + (instead.strip().splitlines())
+    declarations = {re.split(r"[ (]", d)[1]: d for d in every}
+    return "\n".join(d for name, d in declarations.items() if name in used) + "\n"
 
 
 def alike(feature: Feature) -> bool:
@@ -760,6 +806,136 @@ int sum(void *state, const float *a, float *b, const void *p)
     sum_state *s = state;
     for (int i = 0; i < 4; i++)
         b[i] = s->sum[i] += a[i];
+    return 0;
+}
+"""
+#: That of native programs. Sinks keep what they get by name, for sources that wait for it.
+NATIVE_C = r"""
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SINKS = 200, NUMBERS = 4000 };
+static struct sink { const char *name; atomic_int seen; int numbers[NUMBERS]; } sinks[SINKS];
+static atomic_int known;
+
+static int enough(const char *name)
+{
+    for (int i = 0; i < known; i++)
+        if (sinks[i].name && !strcmp(sinks[i].name, name) && sinks[i].seen >= 5)
+            return 1;
+    return 0;
+}
+
+static int next(int64_t *n, float *v, int64_t last, const char *until)
+{
+    if (*n == last || (*until && *n > 3 && enough(until)))
+        return FLOWC_END;
+    if (*n > 50)
+        nanosleep(&(struct timespec){0, 100000 * *n}, NULL);
+    ++*n;
+    for (int i = 0; i < 4; i++)
+        v[i] = *n;
+    return 0;
+}
+
+int count(void *state, float *v, const count_params *p)
+{
+    return next(&((count_state *)state)->n, v, p->last, p->until);
+}
+
+int live_one(void *state, float *v, const live_one_params *p)
+{
+    nanosleep(&(struct timespec){0, 500000}, NULL);
+    return next(&((live_one_state *)state)->n, v, p->last, p->until);
+}
+
+void *keep_init(const keep_params *p)
+{
+    struct sink *s = &sinks[known++];
+    s->name = strdup(p->name);
+    return s;
+}
+
+int keep(void *state, const float *v, const keep_params *p)
+{
+    struct sink *s = state;
+    if (s->seen < NUMBERS)
+        s->numbers[s->seen++] = v[0];
+    return 0;
+}
+
+void keep_exit(void *state)
+{
+    static _Thread_local char line[NUMBERS * 8];
+    struct sink *s = state;
+    char *at = line + sprintf(line, "kept %s [", s->name);
+    for (int i = 0; i < s->seen; i++)
+        at += sprintf(at, "%s%d", i ? ", " : "", s->numbers[i]);
+    printf("%s]\n", line);
+    fflush(stdout);
+}
+
+#define ALL for (int i = 0; i < 4; i++)
+int sum(void *state, const float *a, float *b, const void *p)
+{
+    ALL b[i] = ((sum_state *)state)->sum[i] += a[i];
+    return 0;
+}
+int window(void *state, const float *a, float *b, const void *p) { ALL b[i] = a[i] + a[4 + i] + a[8 + i]; return 0; }
+int add(void *state, const float *a, const float *more, float *b, const void *p) { ALL b[i] = a[i] + more[i]; return 0; }
+int pair(void *state, const float *a, float *b, const void *p) { ALL b[i] = a[i] + a[4 + i]; return 0; }
+int odd(void *state, const float *a, float *b, const void *p)
+{
+    if (++((odd_state *)state)->n % 2)
+        ALL b[i] = a[i];
+    return 0;
+}
+int scale(void *state, const float *a, float *b, const scale_params *p) { ALL b[i] = a[i] * p->factor; return 0; }
+int table(void *state, const float *a, float *b, const table_params *p)
+{
+    float more = 0;
+    FILE *file = fopen(p->path, "r");
+    if (!file || fscanf(file, "%f", &more) != 1 || fclose(file))
+        return 1;
+    ALL b[i] = a[i] + more;
+    return 0;
+}
+int third(void *state, const float *a, float *b, const void *p)
+{
+    ALL b[i] = a[i];
+    return (int)a[0] % 3 == 0;
+}
+int anew(void *state, const float *a, float *b, const void *p)
+{
+    anew_state *s = state;
+    if (++s->n == 3)
+        return 1;
+    ALL b[i] = a[i] + 100 * s->n;
+    return 0;
+}
+int four(void *state, const float *a, float *b, const void *p)
+{
+    for (int k = 0; k < 4; k++)
+        ALL b[4 * k + i] = a[i] + k;
+    return 0;
+}
+int join(void *state, const float *a, float *b, const void *p) { ALL b[i] = a[i] + a[4 + i] + a[8 + i] + a[12 + i]; return 0; }
+int image(void *state, const float *a, float *b, const void *p)
+{
+    for (int i = 0; i < 32; i++)
+        b[i] = a[0];
+    return 0;
+}
+int pick(void *state, const float *a, float *b, const void *p) { ALL b[i] = a[12 + i]; return 0; }
+"""
+INC_IN_C = """
+int inc(void *state, const float *a, float *b, const void *p)
+{
+    for (int i = 0; i < 4; i++)
+        b[i] = a[i] + 1;
     return 0;
 }
 """
