@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -36,6 +37,14 @@ measuring.SHORT = MOMENT
 typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 #: What Chromium is called.
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_finish() -> None:
+    """Tests and what they import stay until the end: the collector of Python need not look at them
+    again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture(scope="session", autouse=True)
