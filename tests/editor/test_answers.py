@@ -268,6 +268,21 @@ def test_renaming_refuses_what_would_mean_something_else(path: str) -> None:
             navigate.renamed(session, seen, path, *at(word), name)
 
 
+def test_a_stored_mapping_is_no_reason_against_another_name(tmp_path: Path) -> None:
+    """It is stale then, which is a warning, and the next `map` makes another."""
+    shutil.copytree(
+        ROOT / "examples/hello", tmp_path / "hello", ignore=shutil.ignore_patterns("*.json")
+    )
+    flow = tmp_path / "hello" / "hello.flow"
+    store_profile(flow)
+    flowc.map(flow, measure=False)
+    session, seen = opened(str(flow), flow.read_text())
+    app = next(s for s in seen.index.symbols if s.kind == "app")
+    texts = navigate.renamed(session, seen, str(flow), app.span.line, app.span.column, "Other")
+    assert "app Other {" in texts[str(flow)]
+    assert {d.code for d in session.with_texts(str(flow), texts).checked.diagnostics} == {"F609"}
+
+
 @settings(max_examples=25)
 @given(data=st.data())
 def test_renaming_gives_the_same_system_with_other_names(data: st.DataObject) -> None:
