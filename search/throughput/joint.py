@@ -21,6 +21,7 @@ from math import floor, inf
 from typing import Any
 
 from ...model.application import Application, Channel, Task
+from ...model.link_ends import neighbors
 from ...model.mapping import NetworkPlan, Placement, StagePlan
 from ..budget import Budget
 from .design import Design, complete
@@ -68,9 +69,8 @@ def joint_plan(
     problem: Problem, budget: Budget, designs: Iterable[Design] = ()
 ) -> JointPlan | None:
     """The least load within `budget`, beginning with the best of some designs; None where there is
-    nothing to solve it with, or where the program does not say all: with links between apps."""
-    linked = any(task.link is not None for _, task in problem.tasks)
-    if linked or find_spec("ortools") is None:
+    nothing to solve it with."""
+    if find_spec("ortools") is None:
         return None
     program = _Program(problem)
     alike = [design for design in designs if is_single(design)]
@@ -137,6 +137,7 @@ class _Program:
             else:
                 self._add_task(app, task)
         for app in problem.apps:
+            self._put_ends_beside(app)
             for channel in app.channels:
                 if channel.source_port != LINK:
                     self._add_channel(app, channel)
@@ -175,6 +176,18 @@ class _Program:
                 self._load[p].append((var, ns))
             self._add_locks(app, task, option, var)
         self._model.add_exactly_one(own)
+
+    def _put_ends_beside(self, app: Application) -> None:
+        """Ends of arrows between apps go where the evaluator puts them (`ends_beside`). Where that
+        depends on what is on a CPU, they are free here: no bound is too high by that."""
+        for end, others in neighbors(app).items():
+            if end in self._problem.pins or not others:
+                continue
+            is_source = any(c.source == others[0] and c.destination == end for c in app.channels)
+            places = self._ends(others[0], -1 if is_source else 0)
+            if all(place[0] in self._problem.cpus for place in places):
+                for place, var in places.items():
+                    self._model.add_implication(var, self._item[end, place[:1]])
 
     def _add_locks(self, app: Application, task: Task, option: Placement, var: Any) -> None:
         """What a task takes of the interpreters of its machines, where it is placed so."""
@@ -370,7 +383,8 @@ class _Program:
         if solver.solve(self._model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
         chosen = {key for key, var in self._item.items() if solver.boolean_value(var)}
-        free = [key for key in chosen if key[0] not in self._problem.pins]
+        ends = {task.name for _, task in self._problem.tasks if task.link is not None}
+        free = [key for key in chosen if key[0] not in self._problem.pins.keys() | ends]
         others = {name: Placement(name, place) for name, place in sorted(free)}
         plans = tuple(self._plan(name, solver) for name in self._rows)
         bound = max(0, floor(solver.best_objective_bound)) / self._unit

@@ -225,22 +225,12 @@ def loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, 
     keep their link busy; without a link the load is infinite.
     """
     load = dict.fromkeys(problem.platform.processors, 0.0)
-    machine_of = problem.platform.machine_of
-    for app in problem.apps:
-        _add_firings(problem, app, placement, load)
-        _add_hand_overs(problem, app, placement, machine_of, load)
-    return load
-
-
-def _add_firings(
-    problem: Problem,
-    app: Application,
-    placement: MappingABC[str, Placement],
-    load: dict[str, float],
-) -> None:
-    for task in app.tasks:
+    for app, task in problem.tasks:
         for processor, ns in firing_loads(problem, app, task, placement[task.name]).items():
             load[processor] += ns
+    for app in problem.apps:
+        _add_hand_overs(problem, app, placement, load)
+    return load
 
 
 def firing_loads(
@@ -266,10 +256,9 @@ def _add_hand_overs(
     problem: Problem,
     app: Application,
     placement: MappingABC[str, Placement],
-    machine_of: MappingABC[str, str],
     load: dict[str, float],
 ) -> None:
-    factor = scale(app)
+    factor, machine_of = scale(app), problem.platform.machine_of
     for channel in app.channels:
         senders = placement[channel.source].processors
         receivers = placement[channel.destination].processors

@@ -13,12 +13,16 @@ from itertools import chain as chain_of
 from itertools import combinations, cycle, pairwise, product
 from math import inf
 
+import flowc
 import numpy
 import pytest
 from flowc.analysis.dataflow.repetition import repetition
+from flowc.driver.solve.throughput_problem import problem_of
+from flowc.driver.text.store import read_profile
 from flowc.model.application import Application
 from flowc.model.diagnostic import Diagnostic, Errors
 from flowc.model.mapping import Mapping, NetworkPlan, Placement, StagePlan, as_text
+from flowc.model.times import times_of
 from flowc.search.budget import Budget
 from flowc.search.events import SearchEvent
 from flowc.search.evolution import Evolution
@@ -40,6 +44,8 @@ from flowc.search.throughput.problem import Measurement, Problem, interpreter_lo
 from flowc.search.throughput.trials import Trials
 
 import joint_throughput
+from builds import Write, store_profile
+from models import stack
 from problems import NET, chain, problem
 
 PUBLISHED = ("exact", "jedi", "ga-balance", "comprehensive-ga", "fine-tuning-ga")
@@ -504,6 +510,42 @@ def test_each_machine_has_an_interpreter() -> None:
     assert busiest(one, "cpu[0]", "cpu[1]") == pytest.approx(1.3 * 4e6)
     assert busiest(two, "here[0]", "here[0]") == pytest.approx(4e6)
     assert busiest(two, "here[0]", "there[0]") == pytest.approx(2e6)
+
+
+JOINED = """type Image = float32[1, 3, 64, 32]
+type Y = float32[1, 16, 1, 1]
+task Make { out x: Image   python "t.py:make" }
+network Net from "net.onnx" { in x: Image   out y: Y }
+task Take { in y: Y   python "t.py:take" }
+app A { make: Make   net: Net   make -> net }
+app B { take: Take   A.net -> drop oldest 3 -> take }
+platform duo { cpu core[2] }
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_apps_that_arrows_join_are_placed_together(write: Write, seed: int) -> None:
+    """The ends of an arrow are where the evaluator puts them: against every placement and cut."""
+    flow = write(JOINED, t_py="def make(): pass\ndef take(y): pass\n")
+    stack(flow.parent / "net.onnx", layers=3)
+    rng = random.Random(seed)
+    tasks = {name: rng.randint(50_000, 2_500_000) for name in ("A.make", "A.net", "B.take")}
+    store_profile(flow, tasks, platform="duo")
+    valid = flowc.check(flow, platform="duo").require()
+    profile, _ = read_profile(valid)
+    given = problem_of(valid, times_of(valid.system, valid.platform, profile), profile)
+    network = given.networks["A.net"]
+    cut_after = [network.layers[after - 1] for after, _ in network.costs.cuts]
+    least = inf
+    for make, take, *order in product(given.cpus, repeat=5):
+        others = {"A.make": Placement("A.make", (make,)), "B.take": Placement("B.take", (take,))}
+        for cuts in (c for k in range(3) for c in combinations(cut_after, k)):
+            stages = zip(order, (*cuts, None), strict=False)
+            plan = NetworkPlan("A.net", tuple(StagePlan((p,), end) for p, end in stages))
+            least = min(least, complete(given, [plan], "", others=others).predicted)
+    found = joint.joint_plan(given, Budget(60.0))
+    assert found is not None and found.is_least(least) and found.bound_ns <= least
+    assert joint.joint_design(given, found).predicted == pytest.approx(least)
 
 
 def test_exact_says_how_far_it_is_from_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
