@@ -107,6 +107,9 @@ def profile(
     if metered.meter and not (metered.power or metered.energy):
         message = "it goes with `--power` and `--energy`"
         raise typer.BadParameter(message, param_hint="--meter")
+    if metered.power and metered.energy:
+        message = "it goes with `profile` itself, and not with `--power`"
+        raise typer.BadParameter(message, param_hint="--energy")
     if metered.power:
         with hosts_of(board, board_python) as host:
             return _power(file, platform, host, seconds, metered.meter, as_json)

@@ -586,7 +586,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "F663": (
         "power cannot be measured",
-        "`profile --power` needs a meter: RAPL or the rails of a board (INA3221), or a command that prints watts. With a warning, a part was measured.",
+        "`profile --power` and `--energy` need RAPL, the rails of a board (INA3221), or a command that prints watts. With a warning, a part was measured.",
     ),
     "F656": (
         "a worker of the cluster is gone",

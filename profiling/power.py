@@ -2,8 +2,8 @@
 run of a network takes.
 
 In: rows of `there.power`. Out: for each pool and rate the watts of a CPU that does nothing and
-those of one that works, and the rest of the machine, each with an interval of 95 %. `energies` does
-the same with rows of `there.energy`.
+those of one that works, and the rest of the machine, each with an interval of 95 %. `pieces_of`
+does the same with rows of `there.energy`.
 
 Ordinary least squares over all rows: the machine at rest at its slowest rates, plus for each pool
 and rate the CPUs of the pool times `idle`, plus the busy ones times `busy`, plus a drift, which is
@@ -19,16 +19,20 @@ from typing import Any
 
 import numpy as np
 
-#: Standard errors in an interval of 95 %, for as many rows as there are.
-ERRORS = 2.0
+#: Standard errors in an interval of 95 %, by degrees of freedom (Student's t); with more 2.
+ERRORS = (12.7, 4.3, 3.2, 2.8, 2.6, 2.5, 2.4, 2.3, 2.3, 2.2)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A number of watts (or nJ: `energies`), and how far it may be off (95 %)."""
+    """A number of watts, and how far it may be off (95 %)."""
 
     watts: float
     off: float
+
+    def is_known(self, share: float) -> bool:
+        """Is it above 0, and off by less than this share?"""
+        return self.off < share * self.watts
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,22 @@ def fitted(
     return PowerFit(number_of("board", "", 0), idle, busy, residual)
 
 
-def energies(rows: Sequence[Mapping[str, Any]], pieces: int, blocks: int) -> tuple[Fitted, ...]:
-    """The energy of a run of each of so many pieces of networks in nJ, beside what the machine
-    takes at rest, from rows of `there.energy`."""
+@dataclass(frozen=True, slots=True)
+class PieceFit:
+    """What the machine takes more while a piece of a network runs again and again, and the `ns` of
+    a run."""
+
+    watts: Fitted
+    ns: float
+
+    @property
+    def energy_nj(self) -> float:
+        """The energy of a run, beside that of the machine at rest."""
+        return self.watts.watts * self.ns
+
+
+def pieces_of(rows: Sequence[Mapping[str, Any]], pieces: int, blocks: int) -> tuple[PieceFit, ...]:
+    """Each of so many pieces of networks, from rows of `there.energy`."""
     matrix = np.zeros((len(rows), 1 + pieces))
     matrix[:, 0] = 1
     times: list[list[float]] = [[] for _ in range(pieces)]
@@ -85,12 +102,9 @@ def energies(rows: Sequence[Mapping[str, Any]], pieces: int, blocks: int) -> tup
         if piece is not None:
             matrix[number, 1 + piece] = 1
             times[piece].append(row["ns"])
-    found, _ = _least_squares(rows, matrix, blocks)
-    ns = [float(np.mean(of_piece)) for of_piece in times]
-    return tuple(
-        Fitted(of_piece.watts * t, of_piece.off * t)
-        for of_piece, t in zip(found[1:], ns, strict=True)
-    )
+    (_, *found), _ = _least_squares(rows, matrix, blocks)
+    ns = (float(np.mean(of_piece)) for of_piece in times)
+    return tuple(PieceFit(watts, t) for watts, t in zip(found, ns, strict=True))
 
 
 def _least_squares(
@@ -115,5 +129,7 @@ def _least_squares(
     left = watts - matrix @ found
     free = max(1, len(rows) - int(rank))
     errors = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)) * float(left @ left) / free)
-    numbers = tuple(Fitted(float(found[k]), ERRORS * float(errors[k])) for k in range(count))
-    return numbers, float(np.sqrt(left @ left / len(rows)) / watts.mean())
+    wide = ERRORS[free - 1] if free <= len(ERRORS) else 2.0
+    numbers = tuple(Fitted(float(found[k]), wide * float(errors[k])) for k in range(count))
+    mean = float(watts.mean())
+    return numbers, float(np.sqrt(left @ left / len(rows))) / mean if mean else 0.0

@@ -4,14 +4,14 @@ In: a text, its profile with the times of layers, and a machine with a meter. Ou
 the energy of a firing of each network, and of its layers.
 
 A network runs whole, and in stages; each stage runs by itself. What the whole takes beside the
-machine at rest is the energy of a firing. Stages have their shares of it, and in a stage layers by
-their times: no meter tells single layers apart.
+machine at rest is the energy of a firing. Layers share it by their times and the watts of their
+stage, where these are known: no meter tells single layers apart.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -19,13 +19,13 @@ from typing import Any
 
 from ...machines.host import Host, last_words
 from ...model.application import Network, Task
-from ...model.diagnostic import Diagnostic
+from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
 from ...model.profile import Profile, ProfileEntry
 from ...networks.onnx.cuts import LayerChain, read_chain
 from ...networks.onnx.interface import NetworkError
-from ...networks.onnx.split import Stage, split
-from ...profiling.power import Fitted, energies
+from ...networks.onnx.split import SplitError, Stage, split
+from ...profiling.power import PieceFit, pieces_of
 from ...profiling.there.kernels import INPUTS, MODEL
 from ..text import store
 from ..text.check import Report, Valid
@@ -52,74 +52,83 @@ def with_energy(
     valid: Valid, profile: Profile, meter: Meter, report: Report | None = None
 ) -> tuple[Profile, tuple[Diagnostic, ...]]:
     """The profile with the energies of networks on ONNX Runtime; it is stored after each. Returns
-    warnings. Raises Errors (F663)."""
+    warnings. Raises Errors (F606, F663)."""
     found: list[Diagnostic] = []
     hosts = {cpus.processor: cpus.host for cpus in cpu_types(valid)}
-    known: dict[tuple[str, str], ProfileEntry] = {}
+    known: dict[tuple[str, str], ProfileEntry | None] = {}
     for position, entry in enumerate(profile.entries):
         task = valid.every_task.get(entry.subject)
-        if task is None or task.network is None or not may_be_cut(task):
+        if task is None or task.network is None or not entry.on_cpu:
             continue
-        if entry.processor not in hosts or entry.engine or not entry.layers:
+        why = _left_out(task, entry, hosts)
+        if why:
+            found.append(_warning(task, f"the energy of `{task.name}` is not measured: {why}"))
             continue
         content = entry.processor, entry.content_hash
-        if content not in known:
-            measured = _measured(valid, entry, task.network, meter, report)
-            if measured is None:
-                found.append(_unsure(task))
-                continue
-            known[content] = measured
+        try:
+            if content not in known:
+                known[content] = _measured(valid, entry, task, meter, report)
+        except (NetworkError, SplitError) as error:
+            found.append(_warning(task, f"the energy of `{task.name}` is not measured: {error}"))
+            continue
         same = known[content]
+        if same is None:
+            said = f"the energy of `{task.name}` may be off by more than {OFF:.0%}"
+            found.append(_warning(task, said, "measure for longer: `--seconds 30`"))
+            continue
         entry = replace(entry, energy_nj=same.energy_nj, layers=same.layers)
         profile = with_entry(profile, position, entry)
         found += store.save_profile(valid, profile)
     return profile, tuple(dict.fromkeys(found))
 
 
-def _unsure(task: Task) -> Diagnostic:
-    message = f"the energy of `{task.name}` may be off by more than {OFF:.0%}"
-    help_text = "measure for longer: `--seconds 30`"
+def _left_out(task: Task, entry: ProfileEntry, hosts: Collection[str]) -> str:
+    """Why nothing is measured of a network; empty if it is."""
+    if entry.engine:
+        return f"it runs on {entry.engine}"
+    if not may_be_cut(task):
+        return "it has a `batch`, or runs in one piece"
+    if entry.processor not in hosts or not entry.layers:
+        return "the times of its layers are not known, which only its own machine (`--board`) tells"
+    return ""
+
+
+def _warning(task: Task, message: str, help_text: str = "") -> Diagnostic:
     return Diagnostic("F663", message, task.span, severity="warning", help=help_text)
 
 
 def _measured(
-    valid: Valid, entry: ProfileEntry, network: Network, meter: Meter, report: Report | None
+    valid: Valid, entry: ProfileEntry, task: Task, meter: Meter, report: Report | None
 ) -> ProfileEntry | None:
-    """An entry with energies; None if they are not known well enough. Raises Errors."""
+    """An entry with energies; None if they are not known well enough. Raises Errors, and as
+    `split`."""
+    assert task.network is not None
+    stages = _stages(task.network, entry)
+    if report is not None:
+        lasts = (1 + len(stages)) * BLOCKS * (meter.seconds + BEGINS)
+        report(f"measuring the energy of {entry.subject} for about {lasts:.0f} s")
+    whole, *parts = _asked(valid, entry.processor, task, stages, meter)
+    if not whole.watts.is_known(OFF):
+        return None
+    watts = dict.fromkeys((layer.layer for layer in entry.layers), whole.watts.watts)
+    for part, stage in zip(parts, stages[1:], strict=True):
+        if part.watts.is_known(OFF):
+            watts |= dict.fromkeys(stage.layers, part.watts.watts)
+    taken = [watts[layer.layer] * layer.mean_ns for layer in entry.layers]
+    scale = whole.energy_nj / sum(taken) if any(taken) else 0.0
+    layers = (
+        replace(layer, energy_nj=round(scale * own, 1))
+        for layer, own in zip(entry.layers, taken, strict=True)
+    )
+    return replace(entry, energy_nj=round(whole.energy_nj), layers=tuple(layers))
+
+
+def _stages(network: Network, entry: ProfileEntry) -> list[Stage]:
+    """A network in one piece, and then in stages, if it has any. Raises as `split`."""
     path = Path(network.path)
     whole = split(path, network.shapes, 1, ())
-    try:
-        after = _ends(read_chain(path, network.shapes), entry)
-        stages = split(path, network.shapes, 1, after) if after else whole
-    except NetworkError:  # it has no stages
-        stages = whole
-    pieces = [*whole, *stages]
-    if report is not None:
-        lasts = (1 + len(pieces)) * BLOCKS * (meter.seconds + BEGINS)
-        report(f"measuring the energy of {entry.subject} for about {lasts:.0f} s")
-    firing, *parts = _asked(valid, entry.processor, pieces, meter)
-    if firing.off > OFF * firing.watts:
-        return None
-    times = {layer.layer: layer.mean_ns for layer in entry.layers}
-    in_all = sum(max(0.0, part.watts) for part in parts)
-    layers: dict[str, float] = {}
-    for part, stage in zip(parts, stages, strict=True):
-        energy = firing.watts * max(0.0, part.watts) / in_all if in_all else 0.0
-        layers |= _by_time(energy, {name: times.get(name, 0.0) for name in stage.layers})
-    energies_of = (round(layers.get(name, 0.0), 1) for name in times)
-    own = (
-        replace(layer, energy_nj=energy)
-        for layer, energy in zip(entry.layers, energies_of, strict=True)
-    )
-    return replace(entry, energy_nj=round(firing.watts), layers=tuple(own))
-
-
-def _by_time(energy: float, times: Mapping[str, float]) -> dict[str, float]:
-    """The energy of layers by the times that they take."""
-    whole = sum(times.values())
-    if not whole:
-        return dict.fromkeys(times, energy / len(times))
-    return {name: energy * time / whole for name, time in times.items()}
+    after = _ends(read_chain(path, network.shapes), entry)
+    return [*whole, *(split(path, network.shapes, 1, after) if after else ())]
 
 
 def _ends(chain: LayerChain, entry: ProfileEntry) -> list[str]:
@@ -141,9 +150,9 @@ def _ends(chain: LayerChain, entry: ProfileEntry) -> list[str]:
 
 
 def _asked(
-    valid: Valid, processor: str, pieces: Sequence[Stage], meter: Meter
-) -> tuple[Fitted, ...]:
-    """The energy of a run of each piece. Raises Errors."""
+    valid: Valid, processor: str, task: Task, pieces: Sequence[Stage], meter: Meter
+) -> tuple[PieceFit, ...]:
+    """What each piece of a task's network takes. Raises Errors."""
     (host,) = (cpus.host for cpus in cpu_types(valid) if cpus.processor == processor)
     with scratch() as folder:
         for number, piece in enumerate(pieces):
@@ -153,19 +162,23 @@ def _asked(
             inputs = [(i.tensor.name, i.tensor.dtype, i.tensor.dims) for i in piece.inputs]
             (own / INPUTS).write_text(json.dumps(inputs))
         names = [str(number) for number in range(len(pieces))]
-        rows = _rows(host, host.put(folder / "energy", "energy"), names, meter, BLOCKS)
-    return energies(rows, len(pieces), BLOCKS)
+        said = _said(host, host.put(folder / "energy", "energy"), names, meter, BLOCKS)
+    if "failed" in said and task.network is not None:
+        message = f"`{task.network.file}` does not run by itself: {said['failed']}"
+        raise Errors([Diagnostic("F606", message, task.span)])
+    return pieces_of(said["rows"], len(pieces), BLOCKS)
 
 
 def require_meter(host: Host, meter: Meter) -> None:
     """Raise Errors (F663) if nothing says watts."""
-    _rows(host, "", [], meter, 0)
+    _said(host, "", [], meter, 0)
 
 
-def _rows(
+def _said(
     host: Host, folder: str, pieces: Sequence[str], meter: Meter, blocks: int
-) -> list[dict[str, Any]]:
-    """What was measured of pieces in a folder of the machine. Raises Errors."""
+) -> dict[str, Any]:
+    """What was measured of pieces in a folder of the machine, or why one `failed`. Raises
+    Errors."""
     request = {
         "folder": folder,
         "pieces": pieces,
@@ -181,5 +194,4 @@ def _rows(
     said: dict[str, Any] = json.loads(done.stdout)
     if "error" in said:
         raise not_to_be_measured(said["error"])
-    rows: list[dict[str, Any]] = said["rows"]
-    return rows
+    return said

@@ -106,7 +106,7 @@ def measure_power(
 
 
 def not_to_be_measured(why: str) -> Errors:
-    """The error of a machine without a meter."""
+    """The error of a machine whose power nothing tells."""
     help_text = "`--meter CMD` is a command that prints what the machine takes, in watts"
     return Errors([Diagnostic("F663", f"power cannot be measured: {why}", None, help=help_text)])
 

@@ -85,10 +85,10 @@ class HopesBoard:
         return "" if pool is None else self.timed(pool)
 
     def timed(self, pool: HopesPool) -> str:
-        """What times on the processors of a pool are for in a profile: their kind; or, where CPUs
-        are of several types, the first pool of their type."""
+        """What times on the processors of a pool are for in a profile: their kind; or, where there
+        are several pools of CPUs, the first one with their type."""
         cpus = [p for p in self.pools if p.kind == "cpu"]
-        if pool.kind != "cpu" or len({p.type for p in cpus}) == 1:
+        if pool.kind != "cpu" or len(cpus) == 1:
             return pool.kind
         return next(p.name for p in cpus if p.type == pool.type)
 

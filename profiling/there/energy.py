@@ -29,6 +29,10 @@ LIMIT = 120.0
 READY = "ready"
 
 
+class PieceFailed(Exception):
+    """A piece of a network does not run; the message says why."""
+
+
 class Piece:
     """A piece of a network that runs; `ns` of a run are known when it has ended."""
 
@@ -55,7 +59,7 @@ def measured(
 
 @contextlib.contextmanager
 def _running(folder: Optional[str]) -> Iterator[Piece]:
-    """The model in a folder runs, if there is one. Raises NoMeter where it does not."""
+    """The model in a folder runs, if there is one. Raises PieceFailed where it does not."""
     piece = Piece()
     if folder is None:
         yield piece
@@ -68,18 +72,24 @@ def _running(folder: Optional[str]) -> Iterator[Piece]:
             there, _, _ = select.select([child.stdout], [], [], LIMIT)
             # no limit: a line is there, or the end
             if not there or child.stdout.readline().strip() != READY:
-                raise _does_not_run(child)
+                raise _does_not_begin(child)
             yield piece
-            said, _ = child.communicate(timeout=LIMIT)
+            said, errors = child.communicate(timeout=LIMIT)
+            if child.returncode:
+                raise PieceFailed(_last_line(errors) or "it ends with status %d" % child.returncode)
             piece.ns = json.loads(said)
         finally:
             child.kill()
 
 
-def _does_not_run(child: Any) -> NoMeter:
+def _does_not_begin(child: Any) -> PieceFailed:
     child.kill()
-    _, said = child.communicate(timeout=LIMIT)
-    return NoMeter("a piece of a network does not run: %s" % (said.strip() or "no word"))
+    _, errors = child.communicate(timeout=LIMIT)
+    return PieceFailed(_last_line(errors) or "it does not begin in %g s" % LIMIT)
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]
 
 
 def run(folder: str) -> float:
@@ -110,7 +120,7 @@ def run(folder: str) -> float:
 
 
 def answer(request: Dict[str, Any]) -> Dict[str, Any]:
-    """The rows, or an `error`."""
+    """The rows, an `error` of the meter, or why a piece `failed`."""
     try:
         joules = joules_of(request["meter"], request["root"])
         how = request["seconds"], request["blocks"], request["seed"]
@@ -118,6 +128,8 @@ def answer(request: Dict[str, Any]) -> Dict[str, Any]:
         return {"rows": list(measured(folders, joules, *how))}
     except NoMeter as error:
         return {"error": str(error)}
+    except PieceFailed as failure:
+        return {"failed": str(failure)}
 
 
 if __name__ == "__main__":

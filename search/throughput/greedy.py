@@ -94,8 +94,8 @@ def _where_able(problem: Problem, places: Placement) -> Placement:
 
 
 def cost(problem: Problem, placement: Whole) -> float:
-    """Load of the busiest processor, or of the interpreter's lock, which Python tasks of all
-    processors share; with feedback, at least the time between frames when it is executed."""
+    """Load of the busiest processor, or of the interpreter's lock, which Python tasks of a machine
+    share; with feedback, at least the time between frames when it is executed."""
     total = max(interpreter_load(problem, placement), *loads(problem, placement).values())
     for app in cycles.cyclic(problem):
         total = max(total, cycles.executed_ns(problem, placement, app))

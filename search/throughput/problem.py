@@ -321,8 +321,13 @@ def speedup(threads: int) -> float:
 
 
 def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) -> float:
+    """The load of the interpreter's lock, on the machine where it is greatest."""
+    return max(interpreter_loads(problem, placement).values())
+
+
+def interpreter_loads(problem: Problem, placement: MappingABC[str, Placement]) -> dict[str, float]:
     """The load of the interpreter's lock, of which each machine has one: Python tasks, and the
-    runtime between all firings. That of the machine with the most."""
+    runtime between all firings."""
     machine_of = problem.platform.machine_of
     held = dict.fromkeys(machine_of.values(), 0.0)
     runtime = dict.fromkeys(held, 0.0)
@@ -337,10 +342,10 @@ def interpreter_load(problem: Problem, placement: MappingABC[str, Placement]) ->
             held[machine] += work
             if work:
                 holders[machine].add(processor)
-    return max(
-        runtime[machine] + own * (CONTENTION if len(holders[machine]) > 1 else 1.0)
+    return {
+        machine: runtime[machine] + own * (CONTENTION if len(holders[machine]) > 1 else 1.0)
         for machine, own in held.items()
-    )
+    }
 
 
 def held_ns(problem: Problem, app: Application, task: Task, place: Placement) -> float:
@@ -365,7 +370,7 @@ def runs_without_interpreter(task: Task) -> bool:
 
 def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Application) -> float:
     """Predicted time between frames of an app: its own period, or the load of its busiest
-    processor, of the interpreter's lock, or what feedback allows.
+    processor, of the interpreters of its machines, or what feedback allows.
     """
     if app.period_ns is not None:
         return float(app.period_ns)
@@ -377,7 +382,8 @@ def period_ns(problem: Problem, placement: MappingABC[str, Placement], app: Appl
     machines = {machine_of[p] for p in used}
     used |= {w.processor for w in problem.platform.wires if {w.source, w.destination} <= machines}
     feedback = executed_ns(problem, placement, app) if has_feedback(problem, app) else 0.0
-    return max(interpreter_load(problem, placement), feedback, *(load[p] for p in used))
+    locks = interpreter_loads(problem, placement)
+    return max(feedback, *(locks[m] for m in machines), *(load[p] for p in used))
 
 
 def mapping_of(problem: Problem, placement: MappingABC[str, Placement], search: str) -> Mapping:

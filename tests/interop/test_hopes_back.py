@@ -3,6 +3,7 @@ mapped."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,26 @@ def test_times_become_a_profile(project: Path) -> None:
         costs["Camera_1_Cam1_Grab"]["cpu"].worst == 401_000
         and costs["Camera_2_Cam2_Clean"]["gpu"].value == 7_000
     )
+
+
+def test_two_pools_of_one_type_have_its_times(project: Path) -> None:
+    pools = "</elements>"
+    for file in ("Doorbell", f"{FILES}/CICTask/architecture.xml"):
+        text = (project / file).read_text()
+        more = '<element poolSize="2" type="arm_0" name="arm_1"/>'
+        (project / file).write_text(text.replace(pools, more + pools, 1))
+    times = {name: {"cpu": 400.2} for name in ("Grab", "Clean", "Log", "Clock")}
+    Path("times.json").write_text(json.dumps(times))
+    words = ["import", "Doorbell", "-o", "door.flow", "--force", "--profile", "times.json"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.stderr
+    mapping, clock = authors(project), Placement("DoorbellClock.Clock", ("arm_0[0]",))
+    stored(replace(mapping, placements=(*mapping.placements, clock)))
+    exported()
+    text = (project / FILES / "Doorbell_profile.xml").read_text()
+    assert text.count('<profile processorType="arm_0" value="401" unit="us">') == 2 * 7
+    face = hopes.read(project, "door").times
+    assert {k for t in face for k in t.costs if k not in ("gpu", "dla")} == {"arm_0"}
 
 
 def refused(*words: str) -> list[str]:

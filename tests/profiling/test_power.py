@@ -15,7 +15,7 @@ from flowc.cli import app as cli
 from flowc.driver.measure.power import MeasuredPower, measure_power
 from flowc.model.diagnostic import Errors
 from flowc.model.profile import Profile
-from flowc.profiling.power import energies
+from flowc.profiling.power import pieces_of
 from flowc.profiling.there.power import Pool, Step, steps_of
 from typer.testing import CliRunner
 
@@ -179,9 +179,23 @@ def test_energies_are_found_in_spite_of_a_drift() -> None:
         rows.append(
             {"piece": piece - 1 if piece else None, "watts": watts, "ns": ns[piece], "at": at}
         )
-    whole, first, second = energies(rows, 3, 3)
-    for found, joules in ((whole, 8e6), (first, 1.5e6), (second, 2.5e6)):
-        assert found.watts == pytest.approx(joules, rel=0.02) and found.off < 0.05 * joules
+    for found, joules in zip(pieces_of(rows, 3, 3), (8e6, 1.5e6, 2.5e6), strict=True):
+        assert found.energy_nj == pytest.approx(joules, rel=0.02) and found.watts.is_known(0.05)
+    with_noise = [{**row, "watts": noise.gauss(5, 3)} for row in rows]
+    assert not any(found.watts.is_known(0.3) for found in pieces_of(with_noise, 3, 3))
+
+
+def test_few_numbers_have_wide_intervals() -> None:
+    """95 % of them have the truth, however few rows there are."""
+    noise, kept = random.Random(2), 0
+    for _ in range(300):
+        rows = [
+            {"piece": piece, "watts": 5 + (piece == 0) + noise.gauss(0, 0.1), "ns": 1.0, "at": at}
+            for at, piece in enumerate([None, 0, 0, None, None, 0])
+        ]
+        (found,) = pieces_of(rows, 1, 3)
+        kept += abs(found.watts.watts - 1) <= found.watts.off
+    assert kept > 270
 
 
 def profile_beside(path: Path) -> Profile:
@@ -189,7 +203,7 @@ def profile_beside(path: Path) -> Profile:
 
 
 def test_the_energy_of_a_network_goes_into_its_profile(network: Path, tmp_path: Path) -> None:
-    meter = metered(tmp_path, {"0": 2.0, "1": 1.0, "2": 1.0, "3": 6.0})
+    meter = metered(tmp_path, {"0": 2.0, "1": 1.0, "2": 1.0, "3": 1.0, "4": 1.0, "5": 6.0})
     words = ["profile", str(network), "--seconds", "0.3"]
     done = CliRunner().invoke(cli, [*words, "--energy", "--layers", "--meter", meter])
     assert done.exit_code == 0, done.output
@@ -208,3 +222,23 @@ def test_without_a_meter_networks_have_no_energy(network: Path) -> None:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 1 and "F663" in done.output and "`false` says no watts" in done.output
     assert not list(network.parent.glob("*.profile.json"))  # it is asked before tasks run
+
+
+def test_networks_that_are_left_out_are_named(network: Path, tmp_path: Path) -> None:
+    network.write_text(NETWORK + "platform b { cpu core[2] }\n")
+    words = ["profile", str(network), "--platform", "b", "--seconds", "0.1", "--energy"]
+    done = CliRunner().invoke(cli, [*words, "--meter", metered(tmp_path, {"0": 2.0})])
+    assert done.exit_code == 0, done.output
+    assert "the energy of `A.net` is not measured" in done.output and "--board" in done.output
+
+
+def test_a_meter_that_stands_still_says_nothing(network: Path) -> None:
+    words = ["profile", str(network), "--seconds", "0.1", "--energy", "--meter", "echo 0"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0 and "may be off by more than 30%" in done.output
+    assert all(e.energy_nj is None for e in profile_beside(network).entries)
+
+
+def test_what_does_not_go_together_is_said(network: Path) -> None:
+    done = CliRunner().invoke(cli, ["profile", str(network), "--power", "--energy"])
+    assert done.exit_code == 2 and "--energy" in done.output

@@ -40,7 +40,12 @@ from flowc.search.throughput import (
 from flowc.search.throughput.contest import Contest
 from flowc.search.throughput.design import Design, complete
 from flowc.search.throughput.jedi_bench import Bench, BenchSetting, MappingOption, options
-from flowc.search.throughput.problem import Measurement, Problem, interpreter_load
+from flowc.search.throughput.problem import (
+    Measurement,
+    Problem,
+    interpreter_load,
+    period_ns,
+)
 from flowc.search.throughput.trials import Trials
 
 import joint_throughput
@@ -510,6 +515,18 @@ def test_each_machine_has_an_interpreter() -> None:
     assert busiest(one, "cpu[0]", "cpu[1]") == pytest.approx(1.3 * 4e6)
     assert busiest(two, "here[0]", "here[0]") == pytest.approx(4e6)
     assert busiest(two, "here[0]", "there[0]") == pytest.approx(2e6)
+
+    # the period of an app is that of its own machine
+    other = replace(chain("B", "p"), period_ns=None)
+    both = replace(
+        two,
+        apps=(chain("A", "p"), other),
+        firing_ns={"A.t0": {"cpu": 2e6}, "B.t0": {"cpu": 18e6}},
+        repetition={"A": {"A.t0": 1}, "B": {"B.t0": 1}},
+        networks={},
+    )
+    places = {"A.t0": Placement("A.t0", ("here[0]",)), "B.t0": Placement("B.t0", ("there[0]",))}
+    assert period_ns(both, places, both.apps[0]) == pytest.approx(2e6)
 
 
 JOINED = """type Image = float32[1, 3, 64, 32]

@@ -33,7 +33,7 @@ def watts(root: Path) -> float:
     now = time.monotonic()
     running = list(measurements(root))
     busy = {int(words[-4]) for words in running if "flowc-busy" in words}
-    pieces = [Path(words[-2]).name for words in running if words[-3] == "run"]
+    pieces = [Path(words[-2]).name for words in running if words[-3:-2] == ["run"]]
     total = truth["board"] + truth["drift"] * (now % 1000)
     for core, cpu in truth["cpus"].items():
         rate = "0"
