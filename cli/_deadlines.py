@@ -661,6 +661,8 @@ def _clocks(states: States) -> str:
         "power by the model of the platform, minimal among the rates that keep all deadlines,"
         f" {RATES.in_words}: "
     )
+    if any(clocked.verdict.late for clocked in states.clocked.values()):
+        said = "power by the model of the platform; a late state has the highest rates: "
     if all(clocked.whole for clocked in states.clocked.values()):
         said += "every combination that takes less was tested"
     else:

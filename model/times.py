@@ -302,7 +302,9 @@ def _times(
         if pin is not None:
             yield type_, FiringTime((pin,), pin, "pin", entry)
         elif declared and _is_for(task, type_, platform, at, known):
-            mean = _mean(declared) if entry is None else Fraction(entry.expected_ns)
+            mean = _mean(declared)
+            if entry is not None and not entry.estimated:
+                mean = Fraction(entry.expected_ns)
             for_kind = alike and on in ("", kind)
             yield type_, FiringTime(declared, mean, "declared", entry, for_kind)
         elif entry is not None and has_code(task, kind, platform):
@@ -362,11 +364,13 @@ def _entry_for(
 def _elsewhere(
     task: Task, entries: Mapping[str, ProfileEntry], platform: Platform
 ) -> FiringTime | None:
-    """The declared time of a task that cannot run on this platform, the longest if it has several;
-    else its time on a CPU if the platform has no CPU."""
-    declared = max((ns for _, ns in task.wcet_on), key=max, default=())
-    if task.wcet_ns or declared:
-        declared = task.wcet_ns or declared
+    """The declared time of a task that cannot run on this platform; of several on types that it
+    lacks none, since each may be false there. Else its time on a CPU if the platform has no CPU."""
+    stated = {ns for _, ns in task.wcet_on}
+    if task.wcet_ns or stated:
+        if not task.wcet_ns and len(stated) > 1:
+            return None
+        declared = task.wcet_ns or stated.pop()
         return FiringTime(declared, _mean(declared), "declared")
     entry = entries.get("cpu") if all(pool.kind != "cpu" for pool in platform.pools) else None
     if entry is None:

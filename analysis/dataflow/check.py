@@ -350,6 +350,9 @@ def _worst_and_least(
 
 def _not_known(untimed: Sequence[Task], some: bool) -> str:
     """What lacks a time, where some other tasks have one, and how to give it one."""
+    types = sorted({type_ for task in untimed for type_, _ in task.wcet_on})
+    if types:
+        return f"times are stated on {listed(types)}: give `--platform` with these processors"
     if not some:
         return "times are not known: give `wcet`, or map and measure"
     names = listed([_short(task.name) for task in untimed], 4)

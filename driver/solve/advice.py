@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 
 from ...analysis.timing.response_time import worst_cases_in_time
 from ...analysis.timing.slack import slack
 from ...analysis.timing.slower import longer
 from ...analysis.timing.system import Refused, TimedSystem
-from ...search.budget import Budget
+from ...search.budget import Budget, Spending
 from ...search.deadline.auto import search
 from ...search.deadline.orders import FEW_ORDERS
 from ...search.deadline.problem import Assignment, JointProblem, slowed
@@ -23,8 +24,8 @@ from ...search.deadline.verdict import MappingVerdict, verdict
 
 #: Changes that are told at most, and pins and tasks that are tried.
 TOLD, TRIED = 5, 24
-#: Evaluations of the search on one more core.
-EVALUATIONS = 60
+#: Seconds for all changes, and for the search on one more core.
+SECONDS, LONGEST = 20.0, 5.0
 #: Times are told in whole µs.
 STEP = 1000
 
@@ -41,11 +42,20 @@ class Change:
 def tested_changes(
     problem: JointProblem, assignment: Assignment, system: TimedSystem
 ) -> list[Change]:
-    """The least changes, each of which keeps all deadlines alone."""
-    found = [*_of_priorities(problem, assignment), *_of_pins(problem, assignment)]
-    found += _of_times(system)
-    found += _of_periods(problem, assignment)
-    found += _of_cores(problem)
+    """The least changes, each of which keeps all deadlines alone; after `SECONDS` no more are
+    tried."""
+    spending = Budget(SECONDS).begin(lambda: 0)
+    found: list[Change] = []
+    for change in chain(
+        _of_priorities(problem, assignment),
+        _of_pins(problem, assignment, spending),
+        _of_times(problem, system, spending),
+        _of_periods(problem, assignment),
+        _of_cores(problem, spending),
+    ):
+        found.append(change)
+        if spending.over:
+            break
     return sorted(found, key=lambda change: change.size)[:TOLD]
 
 
@@ -69,7 +79,7 @@ def _of_priorities(problem: JointProblem, assignment: Assignment) -> Iterator[Ch
         yield Change(Fraction(1), f"other priorities: {found.order}")
 
 
-def _of_pins(problem: JointProblem, assignment: Assignment) -> Iterator[Change]:
+def _of_pins(problem: JointProblem, assignment: Assignment, spending: Spending) -> Iterator[Change]:
     """Another place for a task than its pin."""
     tried = 0
     for number, task in enumerate(problem.tasks):
@@ -77,7 +87,7 @@ def _of_pins(problem: JointProblem, assignment: Assignment) -> Iterator[Change]:
             continue
         pins = {name: place for name, place in problem.pins.items() if name != task.name}
         for place in replace(problem, pins=pins).places(task):
-            if place == problem.pins[task.name] or tried == TRIED:
+            if place == problem.pins[task.name] or tried == TRIED or spending.over:
                 continue
             tried += 1
             tasks = (*assignment.tasks[:number], place, *assignment.tasks[number + 1 :])
@@ -86,15 +96,17 @@ def _of_pins(problem: JointProblem, assignment: Assignment) -> Iterator[Change]:
                 break
 
 
-def _of_times(system: TimedSystem) -> Iterator[Change]:
-    """A shorter worst case of one task, or of all."""
+def _of_times(problem: JointProblem, system: TimedSystem, spending: Spending) -> Iterator[Change]:
+    """A shorter worst case of one task, or of all, where they are now."""
     tasks = [task for group in system.groups for task in group.tasks if task.cost]
+    several = len(problem.platform.types_of("cpu")) > 1
     for task in sorted(tasks, key=lambda task: -task.work)[:TRIED]:
         cost = Fraction(task.cost)
-        most_ns = _most_ns(system, task.name, cost)
+        most_ns = None if spending.over else _most_ns(system, task.name, cost)
         if most_ns:
             words = f"`{task.name}` in at most {_ms(most_ns)} instead of {_ms(cost)}"
-            yield Change(cost / most_ns, words)
+            where = f" on {task.processor}, with the places above" if several else ""
+            yield Change(cost / most_ns, words + where)
     names = {task.name for task in tasks}
     found = slack(system, "all", names, Fraction(1))
     if found.factor is not None and found.factor < 1:
@@ -124,9 +136,12 @@ def _of_periods(problem: JointProblem, assignment: Assignment) -> Iterator[Chang
             return
 
 
-def _of_cores(problem: JointProblem) -> Iterator[Change]:
+def _of_cores(problem: JointProblem, spending: Spending) -> Iterator[Change]:
     """One more core in a pool of CPUs, everything placed anew."""
+    budget = Budget(min(LONGEST, spending.left.seconds))
     for pool in problem.platform.pools:
+        if spending.over:
+            return
         renamed = not pool.indexed and pool.name in problem.pins.values()
         if pool.kind != "cpu" or problem.left_out or renamed:
             continue
@@ -134,7 +149,7 @@ def _of_cores(problem: JointProblem) -> Iterator[Change]:
         pools = [more if p == pool else p for p in problem.platform.pools]
         larger = replace(problem, platform=replace(problem.platform, pools=tuple(pools)))
         try:
-            found = search(larger, name="auto", seed=0, budget=Budget(evaluations=EVALUATIONS))
+            found = search(larger, name="auto", seed=0, budget=budget)
         except Refused:
             continue
         if found.verdict is not None and found.verdict.feasible:

@@ -60,6 +60,23 @@ def test_each_task_is_where_its_time_there_fits(write: Write, search: str) -> No
     assert {c["condition"] for c in conditions} == {"wakeup"}
 
 
+def test_a_platform_without_the_types_proves_nothing(write: Write) -> None:
+    """Neither the longest nor the shortest of the times would be true there."""
+    done = CliRunner().invoke(app, ["check", str(write(by_type(Fraction(12, 5))))])
+    assert done.exit_code == 0 and "F216" not in done.output
+    said = "times are stated on `big` and `little`: give `--platform` with these processors"
+    assert " ".join(done.stdout.split()).count(f"not decided {said}") == 2
+
+
+def test_means_from_another_machine_do_not_replace_stated_times(write: Write) -> None:
+    flow = write(by_type(Fraction(2)))
+    store_entries(flow, [Entry("A.w", kind, 1000, estimated=True) for kind in ("big", "little")])
+    valid = flowc.check(flow, platform="board").require()
+    profile = Profile.from_json((flow.parent / "app.board.profile.json").read_text())
+    (w,) = (times_of(valid.system, valid.platform, profile).of[name] for name in ("A.w",))
+    assert {type_: time.mean_ns for type_, time in w.items()} == {"big": 20 * MS, "little": 40 * MS}
+
+
 def test_equal_types_are_as_one(write: Write) -> None:
     alike = mapped(write(by_type(Fraction(1))), "--search", "exact")
     bare = mapped(write(WHOLE.format("1 ms", "20 ms", "16 ms")), "--search", "exact")
