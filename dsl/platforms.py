@@ -310,7 +310,10 @@ def _scheduler(word: s.Word, kind: str, context: Context) -> Scheduler | None:
     if word.text in SCHEDULERS:
         message = f"programs do not keep `{word.text}` on a {kind}"
     if word.text == "fixed_priority" and kind == "gpu":
-        help_text = "a kernel that runs is not interrupted: write `scheduler priority`"
+        help_text = (
+            "a kernel that runs is not interrupted: write `scheduler priority`, or `scheduler"
+            " time_slice 2 ms switch 100 us` where apps take turns"
+        )
     context.fault("F105", message, word.span, help=help_text)
     return None
 

@@ -333,8 +333,8 @@ def _beyond(state: State, clocked: Clocked) -> Diagnostic | None:
     if clocked.verdict.late:
         return None
     message = (
-        f"`{state.name}` takes {_watts(taken)} by the model, but its limit is"
-        f" {_watts(state.power_w)}: no places and clock rates were found that keep it"
+        f"the places and clock rates that were found take {_watts(taken)} in `{state.name}` by the"
+        f" model, above its limit of {_watts(state.power_w)}; others may take less"
     )
     parts = ", ".join(f"{name} {_watts(watts)}" for name, watts in clocked.parts if watts)
     help_text = f"that is {parts}; longer periods, or smaller variants of networks take less"

@@ -159,7 +159,7 @@ def test_a_limit_that_no_rates_keep_is_an_error(text: Path) -> None:
     [fault] = raised.value.diagnostics
     assert (
         fault.code == "F810"
-        and "`calm` takes 2.18 W" in fault.message
+        and "take 2.18 W in `calm`" in fault.message
         and "board 2 W" in fault.help
     )
 

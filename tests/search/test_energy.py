@@ -114,7 +114,7 @@ def test_a_limit_on_power_moves_tasks(write: Write) -> None:
     text = TEXT + "scenario C { initial state on { run A  power 0.25 W } }\n"
     found = mapped(write, text)
     assert found.states is not None and not found.late and places(found) == {"little[0]"}
-    with pytest.raises(Errors, match=r"its limit is 0\.2 W"):
+    with pytest.raises(Errors, match=r"its limit of 0\.2 W"):
         mapped(write, text.replace("0.25", "0.2"))
 
 
