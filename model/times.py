@@ -302,9 +302,7 @@ def _times(
         if pin is not None:
             yield type_, FiringTime((pin,), pin, "pin", entry)
         elif declared and _is_for(task, type_, platform, at, known):
-            mean = _mean(declared)
-            if entry is not None and not entry.estimated:
-                mean = Fraction(entry.expected_ns)
+            mean = _mean(declared) if entry is None else Fraction(entry.expected_ns)
             for_kind = alike and on in ("", kind)
             yield type_, FiringTime(declared, mean, "declared", entry, for_kind)
         elif entry is not None and has_code(task, kind, platform):

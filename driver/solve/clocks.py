@@ -154,6 +154,29 @@ def require_power(valid: Valid) -> None:
         raise Errors(faults)
 
 
+def means_from_elsewhere(valid: ValidScenario, times: Times) -> tuple[Diagnostic, ...]:
+    """A warning if powers rest on mean times that another machine has measured, though the text
+    states longer ones."""
+    guessed = [
+        name
+        for name, of_types in times.of.items()
+        if any(
+            time.source == "declared" and time.entry is not None and time.entry.estimated
+            for time in of_types.values()
+        )
+    ]
+    if not guessed or not valid.scenario.asks_for_power:
+        return ()
+    message = (
+        f"powers rest on mean times of {listed(guessed, 4)} that were not measured on"
+        f" `{valid.platform.name}`"
+    )
+    help_text = (
+        "measure them there (`flowc profile --board`), or remove the profile beside the text"
+    )
+    return (Diagnostic("F614", message, None, help=help_text, severity="warning"),)
+
+
 def unchecked_power(scenario: Scenario) -> tuple[Diagnostic, ...]:
     """A warning if states have a power limit, and apps without periods: their load is unknown."""
     limited = [state for state in scenario.states if state.power_w is not None]

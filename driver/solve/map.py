@@ -43,7 +43,7 @@ from ..text.asked import asked_of
 from ..text.check import Valid, ValidScenario, prepare
 from ..text.notebook_result import NotebookResult
 from .best import map_states_jointly
-from .clocks import require_power, unchecked_power, unknown_power
+from .clocks import means_from_elsewhere, require_power, unchecked_power, unknown_power
 from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
@@ -284,6 +284,7 @@ def _map_states(
     else:
         states = map_states_within(valid, known, request, limit)
     said = [*unknown_power(valid.scenario, valid.platform)]
+    said += means_from_elsewhere(valid, known.times)
     for joint in states.joints.values():
         said += joint.diagnostics
     said += [*states.diagnostics, *request.search_workers.told]

@@ -267,9 +267,8 @@ def test_a_limit_of_power_counts_as_well(text: Path) -> None:
     # 1 W, 0.2 W, and 4 W for 14, 8 or 5 ms of 20.
     assert choices(found)["one"] == {"A.see": "quick"}
     assert found.states is not None
-    assert next(r.why for r in found.states.refused if r.state == "one").startswith(
-        "`one` takes 4 W"
-    )
+    why = next(r.why for r in found.states.refused if r.state == "one")
+    assert "take 4 W in `one`" in why and "its limit of 3 W" in why
 
 
 def test_each_pace_has_its_own(text: Path) -> None:

@@ -68,15 +68,6 @@ def test_a_platform_without_the_types_proves_nothing(write: Write) -> None:
     assert " ".join(done.stdout.split()).count(f"not decided {said}") == 2
 
 
-def test_means_from_another_machine_do_not_replace_stated_times(write: Write) -> None:
-    flow = write(by_type(Fraction(2)))
-    store_entries(flow, [Entry("A.w", kind, 1000, estimated=True) for kind in ("big", "little")])
-    valid = flowc.check(flow, platform="board").require()
-    profile = Profile.from_json((flow.parent / "app.board.profile.json").read_text())
-    (w,) = (times_of(valid.system, valid.platform, profile).of[name] for name in ("A.w",))
-    assert {type_: time.mean_ns for type_, time in w.items()} == {"big": 20 * MS, "little": 40 * MS}
-
-
 def test_equal_types_are_as_one(write: Write) -> None:
     alike = mapped(write(by_type(Fraction(1))), "--search", "exact")
     bare = mapped(write(WHOLE.format("1 ms", "20 ms", "16 ms")), "--search", "exact")
