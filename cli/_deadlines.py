@@ -657,12 +657,11 @@ def _clocks(states: States) -> str:
             _mean_power([(each.weight, each.bound.greedy_mw) for each in clocked_states]),
         ]
         rows.append(["mean by weights", "", *(_w(mw) for mw in means), ""])
-    said = (
-        "power by the model of the platform, minimal among the rates that keep all deadlines,"
-        f" {RATES.in_words}: "
-    )
+    said = "power by the model of the platform"
     if any(clocked.verdict.late for clocked in states.clocked.values()):
-        said = "power by the model of the platform; a late state has the highest rates: "
+        said += "; a late state has the highest rates: "
+    else:
+        said += f", minimal among the rates that keep all deadlines, {RATES.in_words}: "
     if all(clocked.whole for clocked in states.clocked.values()):
         said += "every combination that takes less was tested"
     else:

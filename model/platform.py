@@ -152,7 +152,7 @@ class Platform:
     native: bool = False
     module: str = ""
 
-    @property
+    @cached_property
     def machine_of(self) -> dict[str, str]:
         """The machine of each processor, for a link the sender; empty if there is only one."""
         machines: dict[str, str] = {}

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ...machines.host import Host, last_words
+from ...machines.host import Host
 from ...model.application import Network, Task
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.files import scratch
@@ -30,7 +30,7 @@ from ...profiling.there.kernels import INPUTS, MODEL
 from ..text import store
 from ..text.check import Report, Valid
 from .measure import cpu_types, may_be_cut, with_entry
-from .power import BLOCKS, OFF, not_to_be_measured
+from .power import BLOCKS, OFF, metered
 
 #: Stages whose energy is measured, at most.
 STAGES = 8
@@ -188,10 +188,4 @@ def _said(
         "meter": meter.command,
         "root": meter.root,
     }
-    done = host.module("profiling.there.energy", [json.dumps(request)])
-    if done.status:
-        raise not_to_be_measured(last_words(done.stderr) or f"status {done.status}")
-    said: dict[str, Any] = json.loads(done.stdout)
-    if "error" in said:
-        raise not_to_be_measured(said["error"])
-    return said
+    return metered(host, "energy", request)

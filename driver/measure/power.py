@@ -7,8 +7,10 @@ In: a text with its platform, and a machine with a meter. Out: the numbers that 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...machines.host import HERE, Host, last_words
 from ...model.diagnostic import Diagnostic, Errors, listed
@@ -87,12 +89,7 @@ def measure_power(
     if report is not None:
         steps = 1 + sum(3 * max(1, len(pool.frequencies_hz)) for pool in pools)
         report(f"measuring power for about {steps * BLOCKS * (seconds + 0.3):.0f} s")
-    done = host.module("profiling.there.power", [json.dumps(request)])
-    if done.status:
-        raise not_to_be_measured(last_words(done.stderr) or f"status {done.status}")
-    said = json.loads(done.stdout)
-    if "error" in said:
-        raise not_to_be_measured(said["error"])
+    said = metered(host, "power", request)
     rates = {pool.name: tuple(round(hz) for hz in pool.frequencies_hz) for pool in pools}
     warnings = [*_not_measured(board)]
     if said["refused"]:
@@ -105,8 +102,18 @@ def measure_power(
     return MeasuredPower(board, pools, rates, fit, (*warnings, *_doubts(fit)))
 
 
-def not_to_be_measured(why: str) -> Errors:
-    """The error of a machine whose power nothing tells."""
+def metered(host: Host, module: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a module of `profiling.there` that reads a meter. Raises Errors (F663)."""
+    done = host.module(f"profiling.there.{module}", [json.dumps(request)])
+    if done.status:
+        raise _not_to_be_measured(last_words(done.stderr) or f"status {done.status}")
+    said: dict[str, Any] = json.loads(done.stdout)
+    if "error" in said:
+        raise _not_to_be_measured(said["error"])
+    return said
+
+
+def _not_to_be_measured(why: str) -> Errors:
     help_text = "`--meter CMD` is a command that prints what the machine takes, in watts"
     return Errors([Diagnostic("F663", f"power cannot be measured: {why}", None, help=help_text)])
 

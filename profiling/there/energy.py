@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import select
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from ...runtime.session import opened
 from .kernels import MODEL, WARM_UP, random_inputs
-from .power import NoMeter, joules_of, mean_watts
+from .power import NoMeter, in_blocks, joules_of, mean_watts
 
 #: Seconds in which a piece is loaded and warm, or ends.
 LIMIT = 120.0
@@ -47,14 +46,12 @@ def measured(
     seed: int,
 ) -> Iterator[Dict[str, Any]]:
     """A row for each step of each block."""
-    order, begin = random.Random(seed), time.monotonic()
-    for _ in range(blocks):
-        steps: List[Optional[int]] = [None, *range(len(folders))]
-        order.shuffle(steps)
-        for step in steps:
-            with _running(None if step is None else folders[step]) as piece:
-                watts, middle = mean_watts(joules, seconds)
-            yield {"piece": step, "watts": watts, "ns": piece.ns, "at": middle - begin}
+    begin = time.monotonic()
+    steps: List[Optional[int]] = [None, *range(len(folders))]
+    for step in in_blocks(steps, blocks, seed):
+        with _running(None if step is None else folders[step]) as piece:
+            watts, middle = mean_watts(joules, seconds)
+        yield {"piece": step, "watts": watts, "ns": piece.ns, "at": middle - begin}
 
 
 @contextlib.contextmanager

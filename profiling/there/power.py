@@ -18,11 +18,12 @@ import shlex
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple, TypeVar
 
 from ...runtime.clocks import Clocks, RatesRefused, Wanted
 from ...runtime.power import TICK, meters
 
+T = TypeVar("T")
 #: Seconds in which a machine gets used to a step.
 SETTLES = 0.2
 #: How long a command may take that says the watts.
@@ -81,21 +82,25 @@ def measured(
     seed: int,
 ) -> Iterator[Dict[str, Any]]:
     """A row for each step of each block."""
-    order, begin = random.Random(seed), time.monotonic()
+    begin = time.monotonic()
+    for step in in_blocks(steps_of(pools), blocks, seed):
+        if clocks is not None:
+            clocks.lower(_wanted(pools, step))
+        with _busy(pools, step):
+            watts, middle = mean_watts(joules, seconds)
+        yield {
+            "rates": step.rates,
+            "busy": step.busy,
+            "watts": watts,
+            "at": middle - begin,
+        }
+
+
+def in_blocks(steps: Sequence[T], blocks: int, seed: int) -> Iterator[T]:
+    """All steps, so many times, each time in another order."""
+    order = random.Random(seed)
     for _ in range(blocks):
-        steps = steps_of(pools)
-        order.shuffle(steps)
-        for step in steps:
-            if clocks is not None:
-                clocks.lower(_wanted(pools, step))
-            with _busy(pools, step):
-                watts, middle = mean_watts(joules, seconds)
-            yield {
-                "rates": step.rates,
-                "busy": step.busy,
-                "watts": watts,
-                "at": middle - begin,
-            }
+        yield from order.sample(steps, len(steps))
 
 
 def mean_watts(joules: Callable[[float], float], seconds: float) -> Tuple[float, float]:
