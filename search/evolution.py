@@ -18,16 +18,21 @@ UNCHANGED: Changes = {}
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """Individuals, generations at most, generations without progress until the end, and the
-    probability that a gene of a child changes."""
+    """Individuals, generations at most, generations without progress until the end, the
+    probability that a gene of a child changes, and the individuals that compete to be a parent
+    (0: parents are selected by another rule)."""
 
     population: int
     generations: int
     patience: int
     mutation: float
+    selection: int = 0
 
     def changed(self, wanted: Changes) -> Evolution:
-        """The same with the numbers that a user wants."""
+        """The same with the numbers that a user wants. Raises Errors (F508) for the rivals of a
+        tournament where there is none."""
+        if "selection" in wanted and not self.selection:
+            raise _fault("this search selects without tournaments", "leave `selection` out")
         whole = {
             name: value if name == "mutation" else int(value) for name, value in wanted.items()
         }
@@ -40,6 +45,7 @@ LIMITS = {
     "generations": (1, 10**6),
     "patience": (1, 10**6),
     "mutation": (0, 1),
+    "selection": (1, 10**6),
 }
 
 

@@ -10,7 +10,7 @@ is ranked by how late it is, behind all that are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: That of the thesis (5.5.3); a mutation changes one gene.
-THESIS = Evolution(population=2048, generations=100, patience=10, mutation=0.3)
+THESIS = Evolution(population=2048, generations=100, patience=10, mutation=0.3, selection=2)
 #: Of each generation, the leaders whose response times are bounded.
 LEADERS = 4
 
@@ -396,7 +396,8 @@ class _Generations:
         order = np.argsort(values, kind="stable")
         keep = order[: max(1, len(order) // 10)]
         children = len(choices) - len(keep)
-        parents = _tournament(values, children, rng), _tournament(values, children, rng)
+        rivals = self._numbers.selection
+        parents = tuple(_tournament(values, children, rivals, rng) for _ in range(2))
         choices = np.concatenate([choices[keep], _crossed(choices, parents, rng)])
         if population.sizes is not None:
             _mutate(choices, len(keep), population.sizes, rng, self._numbers.mutation)
@@ -453,16 +454,17 @@ def _ahead(
     return dict(zip(fresh, search_workers.run(judged, problem, fresh), strict=True))
 
 
-def _tournament(values: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    import numpy as np
-
-    a, b = rng.integers(0, len(values), size=(2, count))
-    found: np.ndarray = np.where(values[a] <= values[b], a, b)
-    return found
+def _tournament(
+    values: np.ndarray, count: int, rivals: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The winners of so many tournaments, each among some `rivals`."""
+    drawn = rng.integers(0, len(values), size=(rivals, count))
+    winners: np.ndarray = drawn[values[drawn].argmin(axis=0), range(count)]
+    return winners
 
 
 def _crossed(
-    genes: np.ndarray, parents: tuple[np.ndarray, np.ndarray], rng: np.random.Generator
+    genes: np.ndarray, parents: Sequence[np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
     import numpy as np
 

@@ -19,10 +19,8 @@ from typing import Any, Protocol
 from ..evolution import Evolution
 
 #: With runs of about a second each, and with predictions.
-MEASURED = Evolution(population=16, generations=100, patience=12, mutation=0.6)
-PREDICTED = Evolution(population=200, generations=200, patience=20, mutation=0.6)
-#: The number of individuals in a tournament.
-TOURNAMENT = 3
+MEASURED = Evolution(population=16, generations=100, patience=12, mutation=0.6, selection=3)
+PREDICTED = Evolution(population=200, generations=200, patience=20, mutation=0.6, selection=3)
 
 Genes = list[int]
 
@@ -73,7 +71,7 @@ def evolve(
             self.fitness = LeastUse((known[self.configuration],))
 
     def parent() -> Individual:
-        rivals = [rng.choice(population) for _ in range(TOURNAMENT)]
+        rivals = [rng.choice(population) for _ in range(numbers.selection)]
         return max(rivals, key=lambda rival: rival.fitness)
 
     def child() -> Individual:

@@ -368,6 +368,22 @@ def test_the_scenario_ga_by_the_verb(write: Write) -> None:
     assert found.mapping.search == "scenario-ga"
 
 
+def test_rivals_of_a_tournament_by_the_verb(write: Write) -> None:
+    """With as many rivals as individuals, nearly all parents are the best one: other lots."""
+    found = [
+        flowc.map(
+            write(TEXT, t_py=CODE),
+            platform="b",
+            measure=False,
+            search="entire-ga",
+            evolution=f"population=8,generations=3,selection={rivals}",
+        )
+        for rivals in (1, 8)
+    ]
+    assert not any(answer.late for answer in found)
+    assert {answer.mapping.search for answer in found} == {"entire-ga"}
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -376,6 +392,10 @@ def test_the_scenario_ga_by_the_verb(write: Write) -> None:
         ({"search": "entire-ga", "evolution": "size=3"}, "have no `size`"),
         ({"search": "entire-ga", "evolution": "population=1"}, "`population=1` is not possible"),
         ({"search": "entire-ga", "evolution": "mutation=2"}, "`mutation=2` is not possible"),
+        (
+            {"search": "scenario-ga", "objective": "energy", "evolution": "selection=3"},
+            "selects without tournaments",
+        ),
     ],
 )
 def test_what_a_search_does_not_support(write: Write, words: dict[str, str], why: str) -> None:

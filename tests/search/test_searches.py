@@ -156,7 +156,7 @@ def plain(given: Problem) -> list[float]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less evolution, where it is not what is tested."""
     for module in (comprehensive_ga, fine_tuning_ga):
-        monkeypatch.setattr(module, "PREDICTED", Evolution(60, 60, 10, 0.6))
+        monkeypatch.setattr(module, "PREDICTED", Evolution(60, 60, 10, 0.6, 3))
 
 
 # -- all of them -----------------------------------------------------------------------------------
