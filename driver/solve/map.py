@@ -551,8 +551,11 @@ def _search(valid: Valid, request: MapRequest, kind: Kind) -> str:
     """The name of the search, which has to support the objectives and the text. Raises Errors."""
     objectives = request.objectives(kind)
     least_energy = isinstance(valid, ValidScenario) and valid.scenario.least_energy
-    if least_energy and not objectives:
-        objectives = ("energy",)
+    if least_energy:
+        if objectives and objectives[0] != "energy":
+            message = f"the scenario says `minimise energy`, the objective is `{objectives[0]}`"
+            raise Errors([Diagnostic("F508", message, None, help="leave one of them out")])
+        objectives = objectives or ("energy",)
     search = search_named(request.search, kind)
     search.require(objectives, request.evolution_changes)
     if search.only_for == "energy":

@@ -406,6 +406,14 @@ def test_what_a_search_does_not_support(write: Write, words: dict[str, str], why
     assert fault.code == "F508" and why in fault.message and fault.help
 
 
+def test_minimise_energy_is_no_other_objective(write: Write) -> None:
+    text = TEXT + "scenario C { minimise energy   initial state on { run A } }\n"
+    path = write(text, t_py=CODE)
+    with pytest.raises(Errors, match=r"says `minimise energy`, the objective is `cores`"):
+        flowc.map(path, platform="b", measure=False, objective="cores")
+    assert not flowc.map(path, platform="b", measure=False, objective="energy").late
+
+
 # -- fronts ----------------------------------------------------------------------------------------
 def test_less_power_costs_balance_and_each_point_is_what_its_pins_are(write: Write) -> None:
     text = TEXT + "app B { period 100 ms   s: S   w: W   k: K   s -> w -> k }\n"
