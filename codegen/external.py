@@ -13,7 +13,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,12 @@ from ..model.application import Network, Port, Task, Tensor
 from ..model.diagnostic import Diagnostic
 from ..model.external import External, ExternalNetwork, ExternalPort, ExternalStage, ExternalTensor
 from ..model.mapping import Placement
+from ..model.supports import Use
 from ..model.system import System
 from ..model.types import DTYPES, TensorType
 from ..templates import environment
 from .carried import carried
+from .features import of_code, of_port, refused
 from .kinds.bands import written
 from .names import identifiers, literal, one_line
 from .sources import Plan, Sources
@@ -71,54 +73,24 @@ class ExportedNetworks:
     files: Plan
 
 
-def none_to_export(system: System) -> Diagnostic | None:
-    """The fault of a text in which no app has a network."""
-    if any(_networks([system])):
-        return None
-    message = (
-        f"no app of `{Path(system.path).name}` has a network, and a library holds only networks"
-    )
-    help_text = (
-        'add `network Name from "file.onnx"` and an instance of it, or build a program: leave'
-        " `--target` out"
-    )
-    return Diagnostic("F611", message, system.apps[0].span if system.apps else None, help=help_text)
-
-
-def without_size(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
-    """The errors of networks with outputs whose size no caller can know, and with sizes that vary:
-    one per definition."""
-    faults: dict[str, Diagnostic] = {}
+def refusals(systems: Sequence[System]) -> tuple[Diagnostic, ...]:
+    """Why there is no library of a text, given with each variant of its networks."""
+    uses: dict[tuple[str, str], Use] = {}
     for task in _networks(systems):
-        for port in task.sized_ports:
-            message = f"`{port.name}` of `{task.name}` is {port.type}: a library has fixed sizes"
-            help_text = "give it a fixed size, or build a program"
-            fault = Diagnostic("F224", message, port.span, help=help_text)
-            faults.setdefault(task.definition, fault)
-        for port in task.open_ports:
-            message = (
-                f"output `{port.name}` of `{task.name}` is {port.type}: a caller in C has to know"
-                " its size"
-            )
-            help_text = (
-                "export the network without what follows the last tensor of fixed size, or build a"
-                " program"
-            )
-            faults.setdefault(
-                task.definition, Diagnostic("F403", message, port.span, help=help_text)
-            )
-    return tuple(faults.values())
+        for use in _of_network(task):
+            uses.setdefault((task.definition, use.feature), use)
+    whole = systems[0]
+    if not any(_networks([whole])):
+        span = whole.apps[0].span if whole.apps else None
+        uses["", ""] = Use("no network", span, {"file": Path(whole.path).name})
+    return refused(uses.values(), "networks in C")
 
 
-def with_libraries(systems: Iterable[System]) -> tuple[Diagnostic, ...]:
-    """The errors of networks with operators of their own: one per definition."""
-    faults: dict[str, Diagnostic] = {}
-    for task in _networks(systems):
-        if task.network is not None and task.network.library:
-            message = f"`{task.name}` has {task.network.one_piece}: libraries for C have none"
-            fault = Diagnostic("F413", message, task.span, help="build a program")
-            faults.setdefault(task.definition, fault)
-    return tuple(faults.values())
+def _of_network(task: Task) -> Iterator[Use]:
+    """The features of a network, each at its port."""
+    for port in (*task.inputs, *task.outputs):
+        yield from (replace(use, span=port.span) for use in of_port(task, port))
+    yield from of_code(task)
 
 
 def _networks(systems: Iterable[System]) -> Iterator[Task]:

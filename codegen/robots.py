@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,12 @@ from ..model.application import Port, Task
 from ..model.deployment import Deployment
 from ..model.diagnostic import Diagnostic
 from ..model.span import Span
+from ..model.supports import Use
 from ..model.system import System
 from ..templates import environment
 from .carried import carried
 from .deploy import Deployed
+from .features import of_port, refused
 from .kinds.border import BorderCode
 from .names import literal, one_line
 from .sources import Plan
@@ -106,53 +108,26 @@ def refusals(system: System, robot: Robot) -> Iterator[Diagnostic]:
                 continue
             for port in (*task.inputs, *task.outputs):
                 yield from _misnamed(port.name, task.span, robot)
-                yield from _list(port, task, robot)
-                yield from _too_large(port, task, robot)
-                yield from _mistyped(port, task, robot)
+                uses = [*of_port(task, port), *_at_end(task, port, robot)]
+                messages = {"messages": robot.messages}
+                uses = [replace(use, words={**use.words, **messages}) for use in uses]
+                yield from refused(uses, "robot")
 
 
-def _list(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
-    if task.within_ns is not None:
-        message = f"`{port.name}` takes requests in batches, and {robot.messages} are no requests"
-        yield Diagnostic("F535", message, task.span, help="remove `batch` from the app")
-    elif port.count:
-        message = f"`{port.name}` is a list, but {robot.messages} have one token each"
-        help_text = "read it inside of the app, and send an array of a fixed size"
-        yield Diagnostic("F535", message, task.span, help=help_text)
-    elif port.varies:
-        message = f"`{port.name}` is {port.type}, but {robot.messages} have a fixed size"
-        help_text = "send an array of a fixed size, with a task that fills it up"
-        yield Diagnostic("F535", message, task.span, help=help_text)
-
-
-def _mistyped(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
-    if port.type is None or port.type.dtype in robot.dtypes:
+def _at_end(task: Task, port: Port, robot: Robot) -> Iterator[Use]:
+    """Types that messages lack, and tokens that are too large for them. Messages of Arrow have a
+    bit for each element beside its bytes, and a short header."""
+    kind, most = port.type, robot.most_bytes
+    if kind is None:
         return
-    message = f"`{port.name}` is {port.type}, but {robot.messages} have no such type"
-    instead = "two ends, one for each part of the number"
-    if port.type.dtype == "float16":
-        instead = "float32"
-    help_text = f"make it {instead}, with a task that converts"
-    yield Diagnostic("F535", message, task.span, help=help_text)
-
-
-def _too_large(port: Port, task: Task, robot: Robot) -> Iterator[Diagnostic]:
-    """Messages of Arrow have a bit for each element beside its bytes, and a short header."""
-    kind = port.type
-    if (
-        kind is not None
-        and robot.most_bytes is not None
-        and kind.bytes + prod(kind.shape) // 8 > robot.most_bytes
-    ):
-        message = (
-            f"`{port.name}` is {kind}, but a message has at most {robot.most_bytes // 10**6} MB"
-        )
-        yield Diagnostic(
-            "F537",
-            message,
-            task.span,
-            help="send it in pieces, or make it smaller inside of the program",
-        )
+    words = {"port": port.name, "type": kind}
+    if kind.dtype not in robot.dtypes:
+        half = kind.dtype == "float16"
+        words["instead"] = "float32" if half else "two ends, one for each part of the number"
+        yield Use("a type that messages lack", task.span, words)
+    if most is not None and kind.bytes + prod(kind.shape) // 8 > most:
+        words["most"] = f"{most // 10**6} MB"
+        yield Use("an array that is too large for messages", task.span, words)
 
 
 def _misnamed(name: str, span: Span | None, robot: Robot) -> Iterator[Diagnostic]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.diagnostic import Diagnostic, Note, Severity, did_you_mean
 from ..model.span import Span
@@ -60,20 +60,14 @@ class Context:
         severity: Severity = "error",
     ) -> None:
         """Report once: a definition used a hundred times has one fault."""
-        key = (code, message, span)
+        self.report(Diagnostic(code, message, span, label, tuple(notes), help, severity))
+
+    def report(self, fault: Diagnostic) -> None:
+        """The same of a diagnostic that is there already."""
+        key = (fault.code, fault.message, fault.span)
         if key not in self._seen:
             self._seen.add(key)
-            self.faults.append(
-                Diagnostic(
-                    code,
-                    message,
-                    span,
-                    label=label,
-                    notes=(*notes, *self._notes),
-                    help=help,
-                    severity=severity,
-                )
-            )
+            self.faults.append(replace(fault, notes=(*fault.notes, *self._notes)))
 
     def blamed(self, path: str) -> bool:
         """Does another fault explain why nothing is called so: a declaration that did not parse, or

@@ -28,6 +28,7 @@ from ..model.mapping import ClockPin, Pin
 from ..model.platform import Platform
 from ..model.scenario import Scenario
 from ..model.span import Span
+from ..model.supports import refusal
 from ..model.system import DeclaredTask, System
 from . import syntax as s
 from .components import Components
@@ -148,9 +149,7 @@ def _refuse_adapted(pinned: Iterable[Pin], context: Context) -> None:
     """In a scenario, no cut of a network moves."""
     for pin in pinned:
         if pin.adapt:
-            message = f"the cut of `{pin.task}` moves by itself"
-            help_text = "leave it out: in a scenario, states choose among variants of a network"
-            context.fault("F811", message, pin.span, help=help_text)
+            context.report(refusal("`adapt`", "states").at(pin.span, {"task": pin.task}))
 
 
 def _check_modules(apps: Iterable[Application], context: Context) -> None:

@@ -16,6 +16,7 @@ from ..model.application import Application, Task, all_tasks
 from ..model.diagnostic import Note, did_you_mean, has_errors, listed, one_of
 from ..model.scenario import Scenario, State, StateOption, Transition
 from ..model.span import Span
+from ..model.supports import refusal
 from . import syntax as s
 from .at_once import Hindrance, every_option, hindrance
 from .best import BEST, Choices, Ranking, wanted
@@ -545,15 +546,12 @@ class _Builder:
         for app in self._apps.values():
             for task in app.tasks:
                 if task.border is not None:
-                    message = f"`{app.name}` has open ends, so it is not known when its frames end"
-                    self._context.fault(
-                        "F811", message, task.span, help="leave it out of a text with a scenario"
-                    )
+                    self._refuse("open ends", app, task)
                 elif task.link is not None and not task.link.latest and not task.link.writes:
-                    message = f"`{app.name}` waits for another app, which may have stopped"
-                    self._context.fault(
-                        "F811", message, task.span, help="read the newest token: `-> latest ->`"
-                    )
+                    self._refuse("`drop oldest`", app, task)
+
+    def _refuse(self, feature: str, app: Application, task: Task) -> None:
+        self._context.report(refusal(feature, "states").at(task.span, {"app": app.name}))
 
     def _check_at_once(self, transitions: Iterable[Transition], states: Iterable[State]) -> None:
         """Transitions can be made at once where they say so, whichever variants are the best."""

@@ -17,6 +17,7 @@ from ..model.application import Application, Channel, Port, Task, Transfer
 from ..model.diagnostic import Diagnostic, Note, listed
 from ..model.mapping import Pin, PinStage
 from ..model.platform import Platform, Wire
+from ..model.supports import refusal
 from ..model.system import System
 from ..model.transfers import machines_of
 from .staged import Staged
@@ -62,25 +63,17 @@ def _links_across(ends: Mapping[str, list[tuple[str, Task]]]) -> Iterator[Diagno
     for name, tasks in ends.items():
         machines = {machine for machine, _ in tasks}
         if len(machines) > 1:
-            message = (
-                f"`{name}` joins apps on {listed(sorted(machines))}, and `latest` and `drop` do not"
-                " cross between machines"
-            )
-            help_text = (
-                "put both ends on one machine, or read the data with a task of the same app first"
-            )
-            yield Diagnostic("F532", message, tasks[0][1].span, help=help_text)
+            words = {
+                "link": name,
+                "machines": listed(sorted(machines)),
+            }
+            yield refusal("`latest`, `drop oldest`", "parts").at(tasks[0][1].span, words)
 
 
 def _unsupported(system: System, platform: Platform) -> Iterator[Diagnostic]:
     if system.scenario is not None:
-        message = (
-            f"`{platform.name}` has several machines, and states cannot change on all of them"
-            " together"
-        )
-        yield Diagnostic(
-            "F533", message, system.scenario.span, help="leave the scenario out, or use one machine"
-        )
+        words = {"platform": platform.name}
+        yield refusal("states", "parts").at(system.scenario.span, words)
 
 
 def _shared(pins: Iterable[Pin], machine_of: Mapping[str, str]) -> Iterator[Diagnostic]:
@@ -88,11 +81,11 @@ def _shared(pins: Iterable[Pin], machine_of: Mapping[str, str]) -> Iterator[Diag
         for stage in pin.stages:
             machines = {machine_of[p] for p in stage.processors if p in machine_of}
             if len(machines) > 1:
-                message = (
-                    f"`{pin.task}` is shared by {listed(sorted(machines))}: its firings would have"
-                    " to take turns"
-                )
-                yield Diagnostic("F531", message, stage.span, help="name processors of one machine")
+                words = {
+                    "task": pin.task,
+                    "machines": listed(sorted(machines)),
+                }
+                yield refusal("a task on several machines", "parts").at(stage.span, words)
 
 
 class _Crossing:
@@ -129,13 +122,16 @@ class _Crossing:
         if wire is None:
             self.faults.append(self._no_link(channel, here, there))
             return (channel,)
-        reason = _unsendable(source, port)
-        if reason:
-            message = (
-                f"tokens of `{channel.source}` cannot be sent from `{here}` to `{there}`: {reason}"
-            )
-            help_text = f"put `{channel.destination}` on `{here}` as well"
-            self.faults.append(Diagnostic("F532", message, source.span, help=help_text))
+        feature = _unsendable(source, port)
+        if feature:
+            words = {
+                "task": channel.source,
+                "port": port.name,
+                "reader": channel.destination,
+                "here": here,
+                "there": there,
+            }
+            self.faults.append(refusal(feature, "parts").at(source.span, words))
             return (channel,)
         name = f"{channel.source}.{channel.source_port}->{there}"
         if name not in self._tasks and name not in self._by_name:
@@ -166,11 +162,11 @@ class _Crossing:
 
 
 def _unsendable(source: Task, port: Port) -> str:
-    """Why the tokens of a port cannot go to another machine; empty if they can."""
+    """The feature by which the tokens of a port cannot go to another machine; empty if they can."""
     if source.network is not None and source.network.moving is not None:
-        return "its cut moves while the program runs"
+        return "`adapt`"
     if port.type is not None and port.type.open:
-        return f"the size of `{port.name}` depends on data"
+        return "sizes that data decide on"
     return ""
 
 

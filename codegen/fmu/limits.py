@@ -13,7 +13,9 @@ from pathlib import Path
 
 from ...model.application import Application, FilePath, Port, Task
 from ...model.diagnostic import Diagnostic, Note
+from ...model.supports import Use
 from ...model.types import TensorType
+from ..features import of_ends, of_task, refused, words_of
 from ..in_c import is_cpp
 
 #: Element types of ports in FMI 3.0.
@@ -103,129 +105,58 @@ def settable(task: Task) -> list[tuple[str, bool | int | float | str]]:
     return result
 
 
-def refusals(app: Application, firings: Mapping[str, int]) -> list[Diagnostic]:
+def refusals(app: Application, firings: Mapping[str, int]) -> tuple[Diagnostic, ...]:
     """Everything that prevents any unit, and warnings about constructs with another meaning in a
     unit."""
-    return list(dict.fromkeys([*_ends(app, firings), *_tasks(app)]))
+    uses = [*of_ends(app), *_at_ends(app, firings)]
+    for task in app.tasks:
+        uses += [*of_task(task), *_parameters(task)]
+    return refused(uses, "unit")
 
 
-def refusals_in_c(app: Application) -> list[Diagnostic]:
+def refusals_in_c(app: Application) -> tuple[Diagnostic, ...]:
     """What else prevents a unit that is no native one: its code is in C, in one library."""
-    return list(dict.fromkeys([*_in_cpp(app), *_symbols(app)]))
+    return refused(_in_one_library(app), "unit in C")
 
 
-def _no(message: str, task: Task, help_text: str) -> Diagnostic:
-    return Diagnostic("F618", message, task.span, help=help_text)
-
-
-def _ends(app: Application, firings: Mapping[str, int]) -> Iterator[Diagnostic]:
-    ends = open_ends(app)
-    if not ends:
-        help_text = (
-            "give it ports, for example `in x: float32   out y: float32`: they become inputs and"
-            " outputs"
-        )
-        message = f"`{app.name}` has no open ends, so a simulator could not exchange data with it"
-        yield Diagnostic("F618", message, app.span, help=help_text)
-    for task, port in ends:
+def _at_ends(app: Application, firings: Mapping[str, int]) -> Iterator[Use]:
+    """Types and sizes of open ends. A port without a type is reported as F602."""
+    for task, port in open_ends(app):
         if port.type is None:
-            continue  # reported as F602
-        if port.type.dtype not in FMI3:
-            message = f"`{port.name}` is {port.type}, and FMI has no such type"
-            instead = "float32" if port.type.dtype == "float16" else "two ports, one for each part"
-            yield _no(message, task, f"make it {instead}, with a task that converts")
-        elif prod(port.type.shape) * firings.get(task.name, 1) > MOST_ELEMENTS:
-            message = f"`{port.name}` is {port.type}, too large to be listed in a unit"
-            yield _no(message, task, "make it smaller with a task, or read it inside of the graph")
-
-
-def _tasks(app: Application) -> Iterator[Diagnostic]:
-    for task in app.tasks:
-        short = task.name.partition(".")[2]
-        for port in task.list_ports:
-            if task.within_ns is not None:
-                message = f"`{short}` takes requests in batches: the rates of a unit are fixed"
-                yield _no(message, task, "remove `batch` from the app")
-                continue
-            message = f"`{port.name}` of `{short}` is a list: the rates of a unit are fixed"
-            yield _no(message, task, f"write `rate {port.rates[0]}`, and fill up what is not there")
-        for port in task.sized_ports:
-            message = f"`{port.name}` of `{short}` is {port.type}: a unit has fixed sizes"
-            yield _no(message, task, "give it a fixed size, and fill up what is not there")
-        if task.link is not None:
-            help_text = (
-                "a unit is one graph: give it an `in` or `out` there, and join units in the"
-                " simulator"
-            )
-            yield _no(f"`{short}` joins two apps", task, help_text)
             continue
-        if task.live and task.border is None:
-            help_text = "give the graph an `in` instead: the simulator provides the data"
-            yield _no(
-                f"`{short}` is live: it would wait for data from outside of the simulation",
-                task,
-                help_text,
-            )
-        elif task.every_ns is not None:
-            help_text = "leave `every` out: a `period` of the app becomes the step size"
-            yield _no(
-                f"`{short}` fires at its own pace, but a unit follows the time of its simulation",
-                task,
-                help_text,
-            )
-        for port in task.open_ports:
-            help_text = "leave out what follows the last tensor of fixed size, or build a program"
-            message = f"`{port.name}` of `{short}` is {port.type}: memory of a unit has fixed sizes"
-            yield _no(message, task, help_text)
-        if task.on_error != "stop":
-            message = (
-                f"`on error {task.on_error}` of `{short}` has no effect in a unit: the step fails"
-            )
-            help_text = "the simulator decides what to do then; it may reset the unit"
-            yield Diagnostic("F608", message, task.span, help=help_text, severity="warning")
-        yield from _parameters(task)
+        words = {"port": port.name, "type": port.type}
+        if port.type.dtype not in FMI3:
+            half = port.type.dtype == "float16"
+            words["instead"] = "float32" if half else "two ports, one for each part"
+            yield Use("a type that FMI lacks", task.span, words)
+        elif prod(port.type.shape) * firings.get(task.name, 1) > MOST_ELEMENTS:
+            yield Use("an array that is too large for FMI", task.span, words)
 
 
-def _in_cpp(app: Application) -> Iterator[Diagnostic]:
-    for task in app.tasks:
-        code = task.implementation_on("cpu")
-        if code is not None and code.language == "c" and is_cpp(code.path):
-            short = task.name.partition(".")[2]
-            help_text = "write it in C, or build it with `--target native-fmu`"
-            yield _no(f"`{short}` is C++, and a unit is C", task, help_text)
-
-
-def _parameters(task: Task) -> Iterator[Diagnostic]:
+def _parameters(task: Task) -> Iterator[Use]:
     for name, value in settable(task):
+        words = {**words_of(task), "parameter": name, "value": value}
         if type(value) is int and value not in _INT64:
-            message = (
-                f"parameter `{name}` of `{task.definition}` is {value}, too large for FMI's Int64"
-            )
-            yield _no(message, task, "pass it as a float")
+            yield Use("a number of more than 64 bits", task.span, words)
         elif isinstance(value, str) and any(
             (c < " " and c not in "\t\n\r") or c in "\ufffe\uffff" for c in value
         ):
-            message = (
-                f"parameter `{name}` of `{task.definition}` has a character that XML cannot hold"
-            )
-            yield _no(message, task, "leave it out, or pass the text as a file")
+            yield Use("a character that XML lacks", task.span, words)
 
 
-def _symbols(app: Application) -> Iterator[Diagnostic]:
-    """All C code becomes one library, in which names are unique."""
+def _in_one_library(app: Application) -> Iterator[Use]:
+    """C++, and names that are not unique in one C file."""
     first: dict[str, tuple[str, Task]] = {}
     for task in app.tasks:
         code = task.implementation_on("cpu")
         if code is None or code.language != "c":
             continue
+        words = {**words_of(task), "file": code.file, "symbol": code.symbol}
+        if is_cpp(code.path):
+            yield Use("C++", task.span, words)
         if set('"\\\n\r') & set(code.path):
-            yield _no(
-                f"no C file can include `{code.file}`",
-                task,
-                "rename it: without quotes and backslashes",
-            )
+            yield Use("a C file with a quote in its name", task.span, words)
         path, other = first.setdefault(code.symbol, (code.path, task))
         if Path(path) != Path(code.path):
-            message = f"two C files have a function `{code.symbol}`, and a unit is one library"
             note = Note(f"`{other.definition}` has one", other.span)
-            yield Diagnostic("F618", message, task.span, notes=(note,), help="rename one of them")
+            yield Use("a name of two C functions", task.span, words, (note,))

@@ -16,15 +16,15 @@ from ...codegen.external import (
     Caller,
     Version,
     external,
-    none_to_export,
-    with_libraries,
-    without_size,
+    refusals,
 )
+from ...codegen.features import refused
 from ...codegen.write import CannotWrite, write
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.external import External
 from ...model.mapping import DEFAULT_ENGINE, Pin, Placement
 from ...model.platform import Platform
+from ...model.supports import Use, refusal
 from ...model.system import System
 from ...networks.quantization.quantize import QuantizationLoss
 from ...targets.pins import pinned
@@ -58,12 +58,8 @@ def build_external(
     With `caller`, it also holds code that calls each network in a tool.
     """
     valid = prepare(path, platform=platform, report=report).require()
-    fault = none_to_export(valid.loaded.system)
-    if fault is not None:
-        raise Errors([*valid.diagnostics, fault])
     every = (valid, *valid.others)
-    systems = [part.loaded.system for part in every]
-    faults = (*without_size(systems), *with_libraries(systems))
+    faults = refusals([part.loaded.system for part in every])
     if faults:
         raise Errors([*valid.diagnostics, *faults])
     exported = external([_version(part) for part in every], valid.platform.name, caller)
@@ -103,12 +99,9 @@ def in_full(system: System, precisions: Sequence[str] = ("fp16",)) -> tuple[Diag
     for app in system.apps:
         for task in app.tasks:
             if task.network is not None and task.network.precision in precisions:
-                message = (
-                    f"`{task.definition}` runs in the precision of its file: a CPU computes in fp32"
-                )
-                warnings[task.definition] = Diagnostic(
-                    "F608", message, task.span, severity="warning"
-                )
+                words = {"definition": task.definition}
+                cell = refusal("`precision`", "networks in C")
+                warnings[task.definition] = cell.at(task.span, words)
     return tuple(warnings.values())
 
 
@@ -116,18 +109,13 @@ def _elsewhere(
     platform: Platform, placements: MappingABC[str, Placement], pins: MappingABC[str, Pin]
 ) -> tuple[Diagnostic, ...]:
     """Errors for networks pinned to other processors than CPUs, or to other engines."""
-    faults = []
+    uses = []
     for place in (p for p in placements.values() if p.task in pins):
+        span = pins[place.task].span
         if place.engine not in ("", DEFAULT_ENGINE):
-            message = f"`{place.task}`: a library for C runs networks on ONNX Runtime only"
-            help_text = "leave `engine` out"
-            faults.append(Diagnostic("F540", message, pins[place.task].span, help=help_text))
+            uses.append(Use("`engine`", span, {"task": place.task}))
         kinds = sorted({platform.pool_of(p).kind for p in place.processors} - {"cpu"})
         if kinds:
-            message = (
-                f"`{place.task}` is pinned to a {kinds[0]}: a library for C runs networks on CPUs"
-                " only"
-            )
-            help_text = "pin it to a cpu, or choose another `--platform`"
-            faults.append(Diagnostic("F603", message, pins[place.task].span, help=help_text))
-    return tuple(faults)
+            words = {"task": place.task, "kind": kinds[0]}
+            uses.append(Use("networks on accelerators", span, words))
+    return refused(uses, "networks in C")

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, missing, sequential
+from ...codegen.features import of_text, refused
 from ...codegen.fmu.files import UnitFiles, files
 from ...codegen.fmu.limits import refusals, refusals_in_c, version
 from ...codegen.fmu.native import native_unit, native_unit_files
 from ...codegen.fmu.pack import pack
 from ...codegen.fmu.unit import unit
 from ...codegen.fmu.variables import Variable
-from ...codegen.native.limits import refused
 from ...dsl.modules import local_modules
 from ...model.application import Application
 from ...model.diagnostic import Diagnostic, Errors, has_errors, in_order
@@ -97,10 +97,14 @@ def build_fmu(
 def _require_unit(valid: Valid, native: bool) -> tuple[Diagnostic, ...]:
     """All warnings, if there is no error. Raises Errors."""
     (app,) = valid.system.apps
-    without_pins = replace(valid.system, pins=())
+    if native:
+        without_pins = replace(valid.system, pins=())
+        of_code = refused(of_text(without_pins, valid.platform, None), "native")
+    else:
+        of_code = refusals_in_c(app)
     faults = [
         *refusals(app, valid.repetition[app.name]),
-        *(refused(without_pins, valid.platform, None) if native else refusals_in_c(app)),
+        *of_code,
         *missing(valid.system),
         *without_gpu(valid),
     ]

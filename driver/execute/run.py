@@ -21,6 +21,7 @@ from ...model.diagnostic import Diagnostic, Errors, has_errors, listed
 from ...model.extras import require
 from ...model.files import scratch
 from ...model.json_reader import parse, read
+from ...model.supports import refusal
 from ...profiling.measure import signal_name
 from ...report.measured import read_run
 from ...runtime.options import RunOptions
@@ -332,15 +333,13 @@ def _refuse_open_ends(loaded: Loaded, path: str | Path, native: bool) -> None:
         ends = [t for t in app.tasks if t.border is not None]
         if ends:
             shown = listed([f"{t.border} {t.name.partition('.')[2]}" for t in ends])
-            message = f"app `{app.name}` has open ends ({shown}): it does not run by itself"
-            help_text = (
-                f'open it from Python: `with flowc.open("{path}") as running: ...`; make it a node'
-                " of a robot: `flowc build --target ros2` or `dora`; or feed it from a recording or"
-                " a bag: `--replay`"
-            )
-            if native:
-                help_text = f"call it from C: `flowc build {path} --target native` writes a library"
-            faults.append(Diagnostic("F617", message, ends[0].span, help=help_text))
+            cell = refusal("open ends", "native" if native else "program")
+            words = {
+                "app": app.name,
+                "ends": shown,
+                "path": path,
+            }
+            faults.append(cell.at(ends[0].span, words))
     if faults:
         raise Errors(faults)
 

@@ -19,9 +19,10 @@ from ...analysis.dataflow.check import measured_too_slow
 from ...analysis.dataflow.order import TooLong
 from ...codegen.deploy import Deployed, deploy, missing
 from ...codegen.emit import digest, emit, folder_of
+from ...codegen.features import of_text, refused
 from ...codegen.kinds import tensorrt
 from ...codegen.native.files import linked_by, native_files, objects_of
-from ...codegen.native.limits import refused, refused_places
+from ...codegen.native.limits import refused_places
 from ...codegen.nvrtc import faults as cuda_faults
 from ...codegen.robots import Robot, refusals
 from ...codegen.sources import Plan
@@ -35,6 +36,7 @@ from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
 from ...model.platform import Platform
 from ...model.profile import Profile
 from ...model.resampling import resampled, with_resampling, without_resampling
+from ...model.supports import refusal
 from ...model.system import System
 from ...model.times import Times, times_of
 from ...model.transfers import without_transfers
@@ -152,7 +154,7 @@ def require_one_process(platform: Platform) -> None:
 def require_native(valid: Valid) -> None:
     """Errors for what a native program cannot carry out, as far as the text says it."""
     scenario = valid.scenario if isinstance(valid, ValidScenario) else None
-    faults = refused(valid.system, valid.platform, scenario)
+    faults = refused(of_text(valid.system, valid.platform, scenario), "native")
     if faults:
         raise Errors([*valid.diagnostics, *faults])
 
@@ -197,13 +199,8 @@ def _unhonored(system: System, platform: Platform, mapping: Mapping) -> tuple[Di
             if task.network is None or task.network.precision != "fp16":
                 continue
             if mapping.of(task.name)[0] not in in_half:
-                message = (
-                    f"`{task.definition}` runs in the precision of its file: only TensorRT"
-                    " and NPUs compute in fp16"
-                )
-                warnings[task.definition] = Diagnostic(
-                    "F608", message, task.span, severity="warning"
-                )
+                words = {"definition": task.definition}
+                warnings[task.definition] = refusal("`precision`", "program").at(task.span, words)
     return tuple(warnings.values())
 
 

@@ -751,16 +751,6 @@ def test_faults_of_the_text_stop_the_build(digits: Path) -> None:
     assert "F101" in [d.code for d in faults.value.diagnostics]
 
 
-def test_a_pin_to_a_gpu_is_refused(digits: Path) -> None:
-    text = (
-        "platform board { cpu core[2]  gpu volta }  mapping on board { Reader.digits -> volta }\n"
-    )
-    digits.write_text(digits.read_text() + text)
-    with pytest.raises(Errors) as faults:
-        built(digits, "board")
-    assert [d.code for d in faults.value.diagnostics] == ["F603"]
-
-
 def test_bands_make_the_same(digits: Path) -> None:
     """A network in bands is called like any other one; its outputs have the shapes of the plan."""
     layer = read_net(digits.parent / "digits.onnx", {"input": (1, 1, 28, 28)}).groups[0].makes[0]

@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 import pytest
 from flowc.driver.build.fmu import BuiltFmu, build_fmu
-from flowc.model.diagnostic import Errors
 from fmpy.fmi1 import FMICallException
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -495,16 +494,3 @@ def test_the_graph_of_an_example(tmp_path: Path) -> None:
             "task Look.verify failed at firing 4: ValueError: frame 16843009 is torn"
         ]
         one.free()
-
-
-@pytest.mark.parametrize(
-    ("example", "name"),
-    [("hello", "Hello"), ("digits", "Reader"), ("spotter", "Spotter"), ("robot", "Planner")],
-)
-def test_an_app_without_open_ends_is_no_unit(example: str, name: str, tmp_path: Path) -> None:
-    with pytest.raises(Errors) as errors:
-        build_fmu(ROOT / "examples" / example / f"{example}.flow", name, tmp_path / "out")
-    assert any(
-        d.code == "F618" and "has no open ends" in d.message for d in errors.value.diagnostics
-    )
-    assert not (tmp_path / "out").exists()

@@ -22,7 +22,6 @@ import pytest
 from flowc.codegen.elf import defined_names
 from flowc.codegen.native.files import RUNTIME
 from flowc.driver.execute.run import test as run_harness
-from flowc.model.diagnostic import Errors
 
 from builds import ROOT
 from limits import HANGS
@@ -447,37 +446,6 @@ def test_all_that_sleep_on_a_bell_hear_it(tmp_path: Path) -> None:
     words = [os.environ.get("CXX", "g++"), "-std=gnu++17", "-I", RUNTIME, "bell.cpp", "-o", "bell"]
     subprocess.run([*words, "-lpthread"], cwd=tmp_path, check=True, timeout=LONG)
     subprocess.run(["./bell"], cwd=tmp_path, check=True, timeout=LONG)
-
-
-SKIPS = """\
-task Check { in x: float32   out y: float32   on error skip   c "ends.c:close" }
-app A { in x: float32   out y: float32   out z: float32   a: Check   x -> a   a -> y   x -> z }
-"""
-BATCHES = """\
-app A { batch up to 4 within 1 ms   in x: float32   out y: float32   x -> y }
-app B { in x: float32 rate up to 8   out y: float32 rate up to 8   x -> y }
-app C { in x: float32[up to 8]   out y: float32[up to 8]   x -> y }
-"""
-
-
-@pytest.mark.parametrize(
-    "text, named",
-    [
-        (SKIPS, ["goes on after errors, and has several `out`"]),
-        (BATCHES, ["`A.x` takes requests in batches", *["sizes that only data know"] * 4]),
-    ],
-)
-def test_what_a_library_has_not_is_refused_at_once(
-    tmp_path: Path, text: str, named: list[str]
-) -> None:
-    (tmp_path / "a.flow").write_text(text)
-    (tmp_path / "ends.c").write_text(CODE)
-    with pytest.raises(Errors) as refused:
-        flowc.build(tmp_path / "a.flow", tmp_path / "build", native=True, measure=False)
-    faults = [d for d in refused.value.diagnostics if d.severity == "error"]
-    assert {d.code for d in faults} == {"F661"} and len(faults) == len(named)
-    assert all(name in d.message for name, d in zip(named, faults, strict=True))
-    assert not (tmp_path / "build").exists()
 
 
 def test_the_example_of_the_docs(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from flowc.driver.build.external import build_external
 from flowc.driver.measure.measure import may_be_cut
 from flowc.networks.onnx.interface import NetworkError, read_network
 from flowc.networks.onnx.memory import weights_alone
@@ -430,18 +429,6 @@ def test_a_library_of_operators_goes_with_the_build(write: Write, tmp_path: Path
     wanted = [float(n) for x in FRAMES for n in session.run(None, {"x": x})[0].ravel()]
     assert seen(flow, tmp_path) == wanted
     assert (tmp_path / "out/networks/ops.so").is_file()
-
-
-def test_no_library_for_c_has_operators_of_its_own(write: Write, tmp_path: Path) -> None:
-    node = N("Spiral", ["x"], ["y"], domain="my.domain")
-    save(tmp_path / "n.onnx", [node], [value("x", [1, 4])], [value("y", [1, 4])])
-    head = b"\x7fELF\2\1\1" + bytes(9) + b"\3\0"
-    (tmp_path / "ops.so").write_bytes(head + b"RegisterCustomOps\0")
-    flow = write(text('{ library "ops.so" }'), t_py=CODE)
-    assert not flowc.check(flow).diagnostics
-    with pytest.raises(flowc.Errors) as raised:
-        build_external(flow, tmp_path / "out")
-    assert [d.code for d in raised.value.diagnostics] == ["F413"]
 
 
 def test_sizes_of_a_file_stand_on_the_command_line(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import accumulate
 
+from flowc.model.supports import SUPPORTS
+
 Numbers = list[int]
 
 #: What comes of a pair that does not exist, or is tried in another row; and of one that works, but
@@ -26,39 +28,43 @@ LAST, FAR = 12, 2000
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of program, and how it is tried."""
+    """A kind of program, how it is tried, and its name in flowc's table of what it refuses."""
 
     name: str
     title: str
     tried: str
+    execution: str
 
 
 KINDS = (
-    Kind("one", "one app", "a program with one app, and its harness"),
-    Kind("several", "several apps", "a second app on the same processors"),
+    Kind("one", "one app", "a program with one app, and its harness", "program"),
+    Kind("several", "several apps", "a second app on the same processors", "program"),
     Kind(
         "pause",
         "states, with a pause",
         "three states, one of them without the app; of two apps that are joined, one state lacks each; the harness, too",
+        "states",
     ),
     Kind(
         "next",
         "states, `next`",
         "two states that differ in the variant of a network in a second app; the harness, where the app has one, too",
+        "states",
     ),
-    Kind("once", "states, `at once`", "the same, and an inference under way is broken off"),
+    Kind("once", "states, `at once`", "the same, and an inference under way is broken off", "states"),
     Kind(
         "parts",
         "parts on machines",
         "two parts in processes of their own, between which each number travels",
+        "parts",
     ),
-    Kind("open", "`flowc.open`", "source and sink are open ends, used from Python"),
-    Kind("fmu", "FMU", "source and sink are variables of a unit, which FMPy drives"),
-    Kind("external", "networks in C", "the functions of the library, without its shim"),
-    Kind("dora", "dora", "source and sink are an input and an output, of a stand-in for dora"),
-    Kind("ros2", "ROS 2", "source and sink are topics, of a stand-in for rclpy"),
-    Kind("native", "native", "tasks are in C; all that run are apps of one program"),
-)
+    Kind("open", "`flowc.open`", "source and sink are open ends, used from Python", ""),
+    Kind("fmu", "FMU", "source and sink are variables of a unit, which FMPy drives", "unit"),
+    Kind("external", "networks in C", "the functions of the library, without its shim", "networks in C"),
+    Kind("dora", "dora", "source and sink are an input and an output, of a stand-in for dora", "robot"),
+    Kind("ros2", "ROS 2", "source and sink are topics, of a stand-in for rclpy", "robot"),
+    Kind("native", "native", "tasks are in C; all that run are apps of one program", "native"),
+)  # fmt: skip
 #: Where a program with several apps, or with states, may run.
 PLACES = ("parts", "open", "fmu", "external", "dora", "ros2")
 #: Programs with states; programs whose source and sink are open ends.
@@ -76,8 +82,10 @@ class Feature:
     task that counts, with what stands behind it in `dropping`; `reader` is a second app, which then
     has the sink. A sink may have got all of `wanted` but the last `ahead` numbers, or some of them
     if it `loses` any. `network` says what the network makes of a number, `other` what the sink gets
-    by its other variant, which one of two states takes. `comes` says what comes of kinds of
-    programs in which it does not run: a code, PAUSES, or NOTHING. `needs` is a module of an extra.
+    by its other variant, which one of two states takes. `uses`
+    are the rows of flowc's table of refusals that it is about, which the programs then have to
+    keep; `comes` says what else comes of kinds of programs in which it does not run: a code,
+    PAUSES, or NOTHING. `needs` is a module of an extra.
     """
 
     name: str
@@ -97,11 +105,15 @@ class Feature:
     network: Callable[[int], int] | None = None
     other: Callable[[Numbers], Numbers] | None = None
     comes: Mapping[str, str] = field(default_factory=dict)
+    uses: tuple[str, ...] = ()
     needs: str = ""
 
     def outcome(self, kind: str) -> str:
         """What comes of it in a kind of program; empty where it runs."""
-        return self.comes.get(kind, "F611" if kind == "external" and self.network is None else "")
+        execution = next(k.execution for k in KINDS if k.name == kind)
+        uses = (*(("no network",) if self.network is None else ()), *self.uses)
+        refusals = [SUPPORTS[use][execution] for use in uses if execution in SUPPORTS[use]]
+        return self.comes.get(kind, refusals[0].code if refusals else "")
 
     @property
     def sink(self) -> str:
@@ -161,7 +173,7 @@ READER = "{ends}   i: Inc   A.s -> HOW -> i -> {y}"
 #: Where other kinds of programs are of no interest: for variants of one network, and for two
 #: machines.
 ELSEWHERE = dict.fromkeys([k.name for k in KINDS if k.name not in ("one", *STATES)], NOTHING)
-BETWEEN = {**dict.fromkeys([k.name for k in KINDS], NOTHING), "parts": "F532"}
+BETWEEN = dict.fromkeys([k.name for k in KINDS if k.name != "parts"], NOTHING)
 
 FEATURES = (
     Feature(name="chain", title="a chain of tasks", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more),
@@ -169,7 +181,7 @@ FEATURES = (
         name="two", title="two sources", inside="d: Count(last = 2000)   a: Add   {x} -> a.a   d -> a.more   a -> {y}",
         wanted=_times(2),
     ),
-    Feature(name="class", title="a task with state, in Python", inside="s: Sum   {x} -> s -> {y}", wanted=_sums, comes={"native": "F660"}),
+    Feature(name="class", title="a task with state, in Python", inside="s: Sum   {x} -> s -> {y}", wanted=_sums, uses=("Python",)),
     Feature(name="c", title="a task with state, in C", inside="s: SumC   {x} -> s -> {y}", wanted=_sums),
     Feature(name="window", title="`window`", inside="w: Window   {x} -> w -> {y}", wanted=_window),
     Feature(
@@ -190,22 +202,23 @@ FEATURES = (
     ),
     Feature(
         name="lists", title="`rate up to`", inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
-        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"native": "F660", "fmu": "F618"},
+        wanted=lambda n: [k % 5 * (k + 1) for k in n], uses=("Python", "`rate up to`"),
     ),
     Feature(
         name="several_lists", title="`rate up to`, on several processors and in processes",
         inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
-        wanted=lambda n: [k % 5 * (k + 1) for k in n], comes={"native": "F660", "fmu": "F618"},
+        wanted=lambda n: [k % 5 * (k + 1) for k in n], uses=("Python", "`rate up to`"),
         pins="A.o -> {1} process   A.i -> {0}, {1}   A.l -> {1} process",
     ),
     Feature(
         name="sizes", title="types with `up to`", inside="g: Grow   f: Fill   {x} -> g -> f -> {y}",
-        wanted=lambda n: [k * (k % 8 + 1) for k in n], comes={"native": "F660", "fmu": "F618"},
+        wanted=lambda n: [k * (k % 8 + 1) for k in n], uses=("Python", "types with `up to`"),
         pins="A.g -> {1} process   A.f -> {0}, {1}",
     ),
     Feature(
         name="sizes_in_lists", title="the same in lists", inside="o: Widths   g: Wider   l: Wide   {x} -> o -> g -> l -> {y}",
-        wanted=lambda n: [sum((i + 1) * k for i in range(1, k % 5)) for k in n], comes={"native": "F660", "fmu": "F618"},
+        wanted=lambda n: [sum((i + 1) * k for i in range(1, k % 5)) for k in n],
+        uses=("Python", "types with `up to`", "`rate up to`"),
         pins="A.o -> {1} process   A.g -> {0}, {1}   A.l -> {1} process",
     ),
     Feature(
@@ -221,52 +234,53 @@ FEATURES = (
     ),
     Feature(
         name="skip", title="`on error skip`", inside="t: Third   {x} -> t -> {y}",
-        wanted=lambda n: [k for k in n if k % 3], comes={"fmu": "F608"},
+        wanted=lambda n: [k for k in n if k % 3], uses=("`on error`",),
     ),
     Feature(
         name="restart", title="`on error restart`", inside="a: Anew   {x} -> a -> {y}", wanted=_anew,
-        comes={"fmu": "F608"},
+        uses=("`on error`",),
     ),
-    Feature(name="event", title="events of tasks", inside="w: Watch   {x} -> w -> {y}", wanted=_one_more, comes={"native": "F660"}),
+    Feature(name="event", title="events of tasks", inside="w: Watch   {x} -> w -> {y}", wanted=_one_more, uses=("Python",)),
     Feature(
         name="live", title="`live` sources", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more, source="Live",
-        comes={"fmu": "F618"},
+        uses=("`live`",),
     ),
     Feature(
         name="newest", title="`live` sources that drop", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
-        source="Live", dropping="drop oldest 2", loses=True, comes={"fmu": "F618"},
+        source="Live", dropping="drop oldest 2", loses=True, uses=("`live`",),
     ),
     Feature(
         name="ends", title="open ends", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
-        comes={"one": "F617", "several": "F617", "parts": "F617", **dict.fromkeys(STATES, "F811")},
+        uses=("open ends",), comes={"parts": "F617", "native": ""},
     ),
     Feature(
         name="requests", title="`batch up to` for requests", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
         head="batch up to 4 within 1 ms",
         comes={
             **dict.fromkeys(("one", "several", "parts", "external", "native", *STATES), "F229"),
-            "fmu": "F618", "dora": "F535", "ros2": "F535",
-        },
+            },
+        uses=("`batch up to` for requests",),
     ),
     Feature(
         name="latest", title="`latest` between apps", inside="s: Sum   {x} -> s -> {y}",
         wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
-        loses=True, comes={"one": "F219", "fmu": "F618"},
+        loses=True, uses=("`latest`, `drop oldest`",), comes={"one": "F219", "parts": ""},
     ),
     Feature(
         name="drop", title="`drop oldest` between apps", inside="s: Sum   {x} -> s -> {y}",
         wanted=lambda n: _one_more(_sums(n)), reader=READER.replace("HOW", "drop oldest 3"), loses=True,
-        comes={"one": "F219", "fmu": "F618", **dict.fromkeys(STATES, "F811")},
+        uses=("`drop oldest`", "`latest`, `drop oldest`"), comes={"one": "F219", "parts": ""},
     ),
     Feature(
         name="latest_list", title="lists over `latest`", inside="o: Parts   j: All   {x} -> o -> j -> {y}",
         wanted=lambda n: [0, *n], reader="period 1 ms   {ends}   m: All   A.o -> latest -> m -> {y}", loses=True,
-        comes={"native": "F660", "one": "F219", "fmu": "F618"},
+        uses=("Python", "`latest`, `drop oldest`"), comes={"one": "F219", "parts": ""},
     ),
     Feature(
         name="across", title="`latest` between machines", inside="s: Sum   {x} -> s -> {y}",
         wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
-        pins="A.s -> b.core[0]   R.i -> a.core   R.from_A_s -> a.core", loses=True, comes=BETWEEN,
+        pins="A.s -> b.core[0]   R.i -> a.core   R.from_A_s -> a.core", loses=True,
+        uses=("`latest`, `drop oldest`",), comes=BETWEEN,
     ),
     Feature(
         name="turns", title="several processors in turn", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
@@ -299,7 +313,8 @@ FEATURES = (
     Feature(name="network", title="networks", inside=NET, wanted=_times(3), network=lambda n: 3 * n),
     Feature(
         name="around", title="`pre`, `post`", inside="n: Around   {x} -> n -> {y}",
-        wanted=lambda n: [3 * k + 4 for k in n], network=lambda n: 3 * n, comes={"native": "F660"},
+        wanted=lambda n: [3 * k + 4 for k in n], network=lambda n: 3 * n,
+        uses=("`pre`, `post`",),
     ),
     Feature(
         name="whole", title="networks in one piece", inside="n: Loop   {x} -> n -> {y}", wanted=_times(8),
@@ -315,7 +330,8 @@ FEATURES = (
     ),
     Feature(
         name="listed", title="`batch` of what there is", inside="o: Some   n: Group   l: All   {x} -> o -> n -> l -> {y}",
-        wanted=lambda n: [k % 5 * 3 * k for k in n], network=lambda n: 3 * n, comes={"native": "F660", "fmu": "F618"},
+        wanted=lambda n: [k % 5 * 3 * k for k in n], network=lambda n: 3 * n,
+        uses=("Python", "`rate up to`"),
     ),
     Feature(
         name="streams", title="`streams`, `threads`", inside=NET, wanted=_times(3),
@@ -323,7 +339,7 @@ FEATURES = (
     ),
     Feature(
         name="engine", title="`engine openvino`", inside=NET, wanted=_times(3), pins="A.n -> {1} engine openvino",
-        network=lambda n: 3 * n, comes={"external": "F540"}, needs="openvino",
+        network=lambda n: 3 * n, uses=("`engine`",), needs="openvino",
     ),
     Feature(
         name="engine_batch", title="`batch` on it, with `streams`",
@@ -339,7 +355,7 @@ FEATURES = (
     ),
     Feature(
         name="adapt", title="a cut that moves", inside=NET, wanted=_times(3), pins='A.n -> {0} until "h" | {1} adapt',
-        network=lambda n: 3 * n, comes={**dict.fromkeys(STATES, "F811"), "native": "F661"},
+        network=lambda n: 3 * n, uses=("`adapt`",), comes={"parts": ""},
     ),
     Feature(
         name="variants", title="variants of networks", inside=EITHER, wanted=_times(3), other=_times(2),
@@ -381,7 +397,7 @@ FEATURES = (
     ),
     Feature(
         name="bands", title="bands of rows", inside=ROWS, wanted=_times(9), pins='A.n -> {0} bands 2 until "y"',
-        network=lambda n: 9 * n, comes={"native": "F661"},
+        network=lambda n: 9 * n, uses=("`bands`",),
     ),
     Feature(
         name="memory", title="`memory`", inside=ROWS, wanted=_times(9), pins="A.n -> {0} memory 1 MB",
@@ -390,32 +406,35 @@ FEATURES = (
     Feature(
         name="ragged", title="sizes that data decide on", inside="n: Places   {x} -> n -> {y}",
         wanted=lambda n: [4 for _ in n], pins="A.n -> {1}", network=lambda n: 4,
-        comes={"native": "F660", "fmu": "F618", "external": "F403"},
+        uses=("`pre`, `post`", "sizes that data decide on"), comes={"parts": ""},
     ),
     Feature(
         name="torn", title="such sizes, between machines", inside="n: Places   {x} -> n -> {y}",
         wanted=lambda n: [4 for _ in n], pins="A.n -> a.core   A.n.post -> b.core[0]",
-        comes=BETWEEN,
+        uses=("sizes that data decide on",), comes=BETWEEN,
     ),
-    Feature(name="cuda", title="CUDA with a `reference`", inside="i: Kernel   {x} -> i -> {y}", wanted=_one_more, comes={"native": "F661"}),
+    Feature(name="cuda", title="CUDA with a `reference`", inside="i: Kernel   {x} -> i -> {y}", wanted=_one_more, uses=("code for a GPU only",)),
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Both:
-    """Two kinds of programs in one: several apps, or states, and where it runs. `comes`: see
-    `Feature`."""
+    """Two kinds of programs in one: several apps, or states, and where it runs."""
 
     name: str
     title: str
-    comes: Mapping[str, str]
+
+    def outcome(self, kind: str) -> str:
+        """What comes of it where it runs; empty where it does."""
+        refused = kind == "parts" and self.name in STATES
+        return SUPPORTS["states"]["parts"].code if refused else ""
 
 
 TOGETHER = (
-    Both("several", "several apps", {}),
-    Both("pause", "states, with a pause", {"parts": "F533"}),
-    Both("next", "states, `next`", {"parts": "F533"}),
-    Both("once", "states, `at once`", {"parts": "F533"}),
+    Both("several", "several apps"),
+    Both("pause", "states, with a pause"),
+    Both("next", "states, `next`"),
+    Both("once", "states, `at once`"),
 )
 
 
