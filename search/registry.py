@@ -93,8 +93,14 @@ def _throughput(module: str) -> Callable[[], Callable[..., Any]]:
     def load() -> Callable[..., Any]:
         from importlib import import_module
 
-        search: Callable[..., Any] = import_module(f"{__package__}.throughput.{module}").search
-        return search
+        from .throughput.request import SearchRequest
+
+        search = import_module(f"{__package__}.throughput.{module}").search
+
+        def asked(problem: Any, **words: Any) -> Any:
+            return search(SearchRequest(problem, **words))
+
+        return asked
 
     return load
 

@@ -329,7 +329,7 @@ def usual_ns(known: MappingABC[str, float]) -> float:
     return mean(known.values()) if known else 1.0
 
 
-def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
+def place(valid: Valid, times: Times) -> Mapping:
     """The place of every task: as pinned or stored, else by a quick rule. Raises Errors."""
     platform = valid.platform
     pins, faults = pinned(valid.system.apps, platform, valid.system.pins)
@@ -345,7 +345,7 @@ def place(valid: Valid, times: Times, *, seed: int = 0) -> Mapping:
     if not problem.cpus:
         message = f"platform `{platform.name}` has no cpu, which its other processors need"
         raise Errors([Diagnostic("F603", message, platform.span, help="add `cpu core[4]`")])
-    mapping = _by_rule(problem, seed)
+    mapping = _by_rule(problem)
     placements = (*with_resampling(apps, platform, mapping.placements), *carriers)
     return replace(mapping if valid.mapping is None else valid.mapping, placements=placements)
 
@@ -362,14 +362,14 @@ def _means_by_type(valid: Valid, times: Times) -> dict[str, dict[str, float]]:
     return means
 
 
-def _by_rule(problem: Problem, seed: int) -> Mapping:
+def _by_rule(problem: Problem) -> Mapping:
     """The places of all tasks by a quick rule, beside the pins."""
     if problem.platform.machines:
         placed = {**on_machines(problem), **problem.pins}  # of all tasks
         pins = ends_beside(problem.apps, placed, problem.pins, problem.cpus)
         return mapping_of(replace(problem, pins=pins), pins, "greedy")
     problem = replace(problem, pins={**on_gpu(problem), **problem.pins})
-    return greedy.search(problem, seed=seed)
+    return greedy.search(problem)
 
 
 def places(valid: Valid, times: Times, profile: Profile | None) -> tuple[Placement, ...]:

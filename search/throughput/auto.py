@@ -18,7 +18,6 @@ from statistics import median
 from ...analysis.dataflow.order import components
 from ...model.mapping import Decision, Mapping, NetworkPlan, Placement, is_lower
 from ...model.stateless import could_overlap, overlap_advice
-from ..budget import DEFAULT, Budget
 from .contest import Contest, ContestEntry, by_latency
 from .cycles import MOST_FIRINGS, MOST_SPREAD, cyclic, executed_ns, is_spread, least_ns
 from .design import EVERY_WAY, Design, complete, fractional_bound
@@ -27,14 +26,13 @@ from .partition import Costs, Objective, Partition, StagePlace, best_partition, 
 from .plans import plan_of, stage_names, whole
 from .problem import (
     Divisible,
-    Measure,
     Measurement,
     Problem,
-    Progress,
     runs_without_interpreter,
     scale,
 )
 from .race import LEVEL, least_gain
+from .request import SearchRequest
 from .whole_frames import whole_frames
 
 #: A Python task with this share of the work gets a process.
@@ -51,30 +49,23 @@ TOGETHER = 0.1
 EQUAL = 0.01
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-    objective: Objective = "throughput",
-) -> Mapping:
+def search(request: SearchRequest) -> Mapping:
     """The best of the plain ways and the exact partitions; deterministic without `measure`."""
+    problem, objective, measure = request.problem, request.objective, request.runs
     begin = time.monotonic()
     plain = list(unlike(plain_ways(problem, objective)))
     known = {d.configuration for d in plain}
     divided = [*_all_partitions(problem, objective)]
     if objective == "throughput" and problem.networks:
-        divided += together(problem, budget.part(TOGETHER), [*plain, *divided])
+        divided += together(problem, request.budget.part(TOGETHER), [*plain, *divided])
     cut = [d for d in unlike(divided) if d.configuration not in known]
     runs = 0
     decision: Decision = ""
-    if measure is None or objective == "energy":
+    if measure is None:
         entries = [ContestEntry(design) for design in (*plain, *_simplest_first(cut))]
         winner = _least_predicted(entries, objective)
     else:
-        contest = Contest(measure, objective, budget, progress)
+        contest = Contest(measure, objective, request.budget, request.progress)
         _compete(problem, contest, plain, cut, objective)
         winner = contest.decide()
         entries, runs, decision = contest.entries, contest.runs, contest.decision
@@ -82,7 +73,7 @@ def search(
     effort = replace(
         winner.design.mapping.effort,
         objective=objective,
-        seed=seed,
+        seed=request.seed,
         evaluations=len(entries),
         measured_runs=runs,
         seconds=time.monotonic() - begin,

@@ -24,8 +24,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from ...model.mapping import Mapping, NetworkPlan, Placement, StagePlan
-from ..budget import DEFAULT, Budget
-from ..evolution import UNCHANGED, Changes
 from . import auto
 from .contest import FINALISTS
 from .design import Design, complete
@@ -34,7 +32,8 @@ from .jedi import FEWEST, maximized
 from .jedi_bench import BUFFERS, POST, PRE, STREAMS, Bench, BenchSetting, neighbors, options, spread
 from .partition import MOST_STAGES, Objective, StagePlace
 from .plans import whole
-from .problem import Divisible, Measure, Problem, Progress
+from .problem import Divisible, Problem
+from .request import SearchRequest
 from .trials import Over, Trials, as_auto
 
 #: Positions of the genes of a network: the number of stages, then cuts, places, streams and
@@ -45,22 +44,13 @@ AROUND, LENGTH = 4 * MOST_STAGES, 4 * MOST_STAGES + 3
 Configuration = tuple[tuple[NetworkPlan, ...], tuple[Placement, ...]]
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-    objective: Objective = "throughput",
-    evolution: Changes = UNCHANGED,
-) -> Mapping:
+def search(request: SearchRequest) -> Mapping:
     """The fittest configuration, never worse than the plain ones in the first population."""
-    if not problem.networks:
-        return as_auto("comprehensive-ga", problem, seed, budget, progress, measure, objective)
-    trials = Trials(problem, measure, objective, budget, progress)
-    space = Space(problem, objective)
-    numbers = (MEASURED if trials.measured else PREDICTED).changed(evolution)
+    if not request.problem.networks:
+        return as_auto("comprehensive-ga", request)
+    trials = Trials(request)
+    space = Space(request.problem, request.objective)
+    numbers = (MEASURED if trials.measured else PREDICTED).changed(request.evolution)
     plain: list[Design] = []
     notes: list[str] = []
     try:
@@ -68,13 +58,13 @@ def search(
             design = space.design(space.decode(genes), name)
             trials.run(design)
             plain.append(design)
-        if objective == "throughput":
+        if request.objective == "throughput":
             space.widen(trials)
 
         def value(configuration: Configuration) -> float:
             return trials.value(space.design(configuration))
 
-        evolved = evolve(space, value, random.Random(seed), numbers)
+        evolved = evolve(space, value, random.Random(request.seed), numbers)
         notes.append(
             f"evolution ended after {evolved.generations} generations of {numbers.population}"
         )
@@ -82,7 +72,7 @@ def search(
         if not plain:
             raise
         notes.append("the search was not finished: it ended with the best so far")
-    return trials.answer("comprehensive-ga", [*plain, *trials.best(FINALISTS)], seed, notes)
+    return trials.answer("comprehensive-ga", [*plain, *trials.best(FINALISTS)], notes)
 
 
 # -- chromosomes -----------------------------------------------------------------------------------

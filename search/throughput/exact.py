@@ -22,7 +22,6 @@ from math import inf
 
 from ...model.mapping import Mapping, NetworkPlan
 from ...model.scope import Scope
-from ..budget import DEFAULT, Budget
 from . import auto
 from .design import Design
 from .joint import JointPlan, is_single, joint_design, joint_plan
@@ -39,6 +38,7 @@ from .partition import (
 )
 from .plans import whole
 from .problem import Divisible, Measure, Problem, Progress
+from .request import SearchRequest
 from .trials import Over, Trials, as_auto
 
 #: What the joint program is optimal over.
@@ -50,23 +50,16 @@ TOGETHER = Scope(
 ROUNDS = 3
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-    objective: Objective = "throughput",
-) -> Mapping:
+def search(request: SearchRequest) -> Mapping:
     """The partition with the best prediction, uncut networks included. Deterministic: the seed has
     no effect.
 
     With `measure` the winner is run once, which decides nothing.
     """
+    problem, objective = request.problem, request.objective
     if not problem.networks:
-        return as_auto("exact", problem, seed, budget, progress, measure, objective)
-    trials = Trials(problem, None, objective, budget, progress)
+        return as_auto("exact", request)
+    trials = Trials(replace(request, measure=None))
     together: JointPlan | None = None
     try:
         for design in proposals(problem, objective):
@@ -93,10 +86,10 @@ def search(
         notes.append(f"optimal {optimal_over.in_words}")
     for plan in winner.mapping.networks:
         notes += _skips(problem.networks[plan.task], plan)
-    answer = trials.answer("exact", trials.best(2), seed, notes, optimal_over)
-    if measure is None or objective == "energy":
+    answer = trials.answer("exact", trials.best(2), notes, optimal_over)
+    if request.runs is None:
         return answer
-    return _run(answer, measure, objective, progress)
+    return _run(answer, request.runs, objective, request.progress)
 
 
 def _said_of_bound(together: JointPlan, winner: Design) -> str:

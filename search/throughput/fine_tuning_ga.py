@@ -17,43 +17,23 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ...model.mapping import Mapping
-from ..budget import DEFAULT, Budget
-from ..evolution import UNCHANGED, Changes, Evolution
+from ..evolution import Evolution
 from .evolve import MEASURED, PREDICTED, Genes, evolve
 from .jedi import LOSS, explored
 from .jedi_bench import STREAMS, Bench, BenchSetting
-from .partition import Objective
-from .problem import Measure, Problem, Progress
+from .request import SearchRequest
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-    objective: Objective = "throughput",
-    evolution: Changes = UNCHANGED,
-) -> Mapping:
+def search(request: SearchRequest) -> Mapping:
     """The best configuration, never worse than option E or frames in turn. Raises Errors for other
     objectives."""
-    rng = random.Random(seed)
-    numbers = (PREDICTED if measure is None else MEASURED).changed(evolution)
+    rng = random.Random(request.seed)
+    numbers = (PREDICTED if request.runs is None else MEASURED).changed(request.evolution)
 
     def tuned(bench: Bench, begin: BenchSetting, most: BenchSetting) -> BenchSetting:
         return _evolved(bench, _Numbers(bench, begin, most), rng, numbers)
 
-    return explored(
-        problem,
-        "fine-tuning-ga",
-        tuned,
-        seed=seed,
-        budget=budget,
-        progress=progress,
-        measure=measure,
-        objective=objective,
-    )
+    return explored(request, "fine-tuning-ga", tuned)
 
 
 def _evolved(bench: Bench, space: _Numbers, rng: random.Random, numbers: Evolution) -> BenchSetting:

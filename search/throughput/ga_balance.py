@@ -33,12 +33,12 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from ...model.mapping import Mapping, NetworkPlan, StagePlan
-from ..budget import DEFAULT, Budget
-from ..evolution import UNCHANGED, Changes, Evolution
+from ..budget import Budget
+from ..evolution import Evolution
 from .design import Design, complete
-from .partition import Objective
 from .plans import whole
-from .problem import Divisible, Measure, Problem, Progress
+from .problem import Divisible, Problem
+from .request import SearchRequest
 from .trials import Over, Trials, as_auto, only_throughput
 
 if TYPE_CHECKING:
@@ -50,26 +50,18 @@ THESIS = Evolution(population=1000, generations=500, patience=50, mutation=0.05)
 MANY = 1 << 20
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-    objective: Objective = "throughput",
-    evolution: Changes = UNCHANGED,
-) -> Mapping:
+def search(request: SearchRequest) -> Mapping:
     """The balanced mapping, or a plain one where that is better. Raises Errors for other
     objectives."""
     import numpy
 
-    only_throughput("ga-balance", objective)
+    problem = request.problem
+    only_throughput("ga-balance", request.objective)
     if not problem.networks:
-        return as_auto("ga-balance", problem, seed, budget, progress, measure, objective)
-    trials = Trials(problem, measure, objective, budget, progress)
-    rng = numpy.random.default_rng(seed)
-    numbers = THESIS.changed(evolution)
+        return as_auto("ga-balance", request)
+    trials = Trials(request)
+    rng = numpy.random.default_rng(request.seed)
+    numbers = THESIS.changed(request.evolution)
     tried: list[Design] = []
     notes: list[str] = []
     plans = {plan.task: plan for plan in whole(problem.networks, problem.cpus[:1])}
@@ -83,7 +75,7 @@ def search(
             best = evolve(table, rng, trials.spending.left.part(1 / 2), numbers)
             plans[name] = plan_of_genes(name, network, [processors[g] for g in best.genes])
             label = f"{name.partition('.')[2]} balanced"
-            design = complete(problem, plans.values(), label, objective)
+            design = complete(problem, plans.values(), label)
             trials.run(design)
             tried.append(design)
             notes.append(
@@ -95,7 +87,7 @@ def search(
         if not tried:
             raise
         notes.append("the search was not finished: it ended with the best so far")
-    return trials.answer("ga-balance", tried, seed, notes)
+    return trials.answer("ga-balance", tried, notes)
 
 
 def _plain(problem: Problem) -> list[Design]:

@@ -20,13 +20,10 @@ from ...analysis.dataflow.order import components, levels
 from ...model.application import Application
 from ...model.mapping import Mapping
 from ...model.mapping import Placement as Placed
-from ..budget import DEFAULT, Budget
 from . import cycles
 from .problem import (
     UTILIZATION,
-    Measure,
     Problem,
-    Progress,
     interpreter_load,
     loads,
     mapping_of,
@@ -43,20 +40,10 @@ Placement = dict[str, tuple[str, ...]]
 Whole = Mapped[str, Placed]
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-) -> Mapping:
-    """The best of the plain shapes. Deterministic: `seed`, `budget` and `measure` have no
-    effect."""
+def search(problem: Problem) -> Mapping:
+    """The best of the plain shapes. Deterministic."""
     best, best_cost = None, 0.0
-    for name, placement, cost in shapes(problem):
-        if progress is not None:
-            progress(f"{name}: {cost / 1e6:.3f} ms on the busiest core")
+    for _, placement, cost in shapes(problem):
         if best is None or cost < best_cost * CLEARLY:
             best, best_cost = placement, cost
     assert best is not None

@@ -31,13 +31,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ...model.mapping import Mapping, NetworkPlan
-from ..budget import DEFAULT, Budget
 from .design import Design
 from .jedi_bench import BUFFERS, STREAMS, Bench, BenchSetting, options
 from .jedi_cuts import Explorer
-from .partition import Objective
 from .plans import whole
-from .problem import Divisible, Measure, Problem, Progress
+from .problem import Divisible, Problem
+from .request import SearchRequest
 from .trials import Over, Trials, as_auto, only_throughput
 
 #: The least gain by increasing a parameter.
@@ -53,33 +52,14 @@ KEPT = 10
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 
 
-def search(
-    problem: Problem,
-    *,
-    seed: int = 0,
-    budget: Budget = DEFAULT,
-    progress: Progress | None = None,
-    measure: Measure | None = None,
-    objective: Objective = "throughput",
-    start: NetworkPlan | None = None,
-) -> Mapping:
+def search(request: SearchRequest, *, start: NetworkPlan | None = None) -> Mapping:
     """The best configuration of JEDI's kind, never worse than option E or frames in turn.
     Deterministic.
 
     `start` is the plan of a similar network (another input size or batch) for a warm start, with
     K = 1 (ch. 3.6.5). Raises Errors for other objectives.
     """
-    return explored(
-        problem,
-        "jedi",
-        lambda bench, begin, most: fine_tuned(bench, begin),
-        seed=seed,
-        budget=budget,
-        progress=progress,
-        measure=measure,
-        objective=objective,
-        start=start,
-    )
+    return explored(request, "jedi", lambda bench, begin, most: fine_tuned(bench, begin), start)
 
 
 #: A fine-tuner: the setting that it makes of one on a bench, where the maximizer has found another.
@@ -87,32 +67,23 @@ Tuner = Callable[[Bench, BenchSetting, BenchSetting], BenchSetting]
 
 
 def explored(
-    problem: Problem,
-    name: str,
-    tuner: Tuner,
-    *,
-    seed: int,
-    budget: Budget,
-    progress: Progress | None,
-    measure: Measure | None,
-    objective: Objective,
-    start: NetworkPlan | None = None,
+    request: SearchRequest, name: str, tuner: Tuner, start: NetworkPlan | None = None
 ) -> Mapping:
     """The search with a fine-tuner, under its name."""
-    only_throughput(name, objective)
-    if not problem.networks:
-        return as_auto(name, problem, seed, budget, progress, measure, objective)
-    trials = Trials(problem, measure, objective, budget, progress)
+    only_throughput(name, request.objective)
+    if not request.problem.networks:
+        return as_auto(name, request)
+    trials = Trials(request)
     plain: list[Design] = []
     notes: list[str] = []
     try:
-        *_, design = _networks(problem, trials, tuner, start, plain, notes)
+        *_, design = _networks(request.problem, trials, tuner, start, plain, notes)
     except (Over, KeyboardInterrupt):
         if not plain:
             raise
         (design,) = trials.best()
         notes.append("the search was not finished: it ended with the best so far")
-    return trials.answer(name, [*plain, design], seed, notes)
+    return trials.answer(name, [*plain, design], notes)
 
 
 def _networks(

@@ -13,12 +13,11 @@ from math import inf
 from ...model.diagnostic import Diagnostic, Errors
 from ...model.mapping import Decision, Effort, Mapping, NetworkPlan, Placement
 from ...model.scope import Scope
-from ..budget import Budget
 from . import auto
 from .contest import RACE, Contest, ContestEntry
 from .design import EVERY_WAY, Design, fractional_bound
 from .partition import Objective
-from .problem import Measure, Problem, Progress
+from .request import SearchRequest
 
 #: Rows of the table of contestants.
 ROWS = 12
@@ -36,18 +35,11 @@ class Trials:
     A configuration that fails is excluded; if the first one fails, the search fails.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        measure: Measure | None,
-        objective: Objective,
-        budget: Budget,
-        progress: Progress | None,
-    ) -> None:
-        self._problem, self._objective, self._progress = problem, objective, progress
+    def __init__(self, request: SearchRequest) -> None:
+        self._request, budget = request, request.budget
         self._contest = None
-        if measure is not None and objective != "energy":
-            self._contest = Contest(measure, objective, budget, progress)
+        if request.runs is not None:
+            self._contest = Contest(request.runs, request.objective, budget, request.progress)
         self._entries: dict[Key, ContestEntry] = {}
         own = budget if self._contest is None else budget.part(1 - RACE)
         self.spending = own.begin(lambda: len(self._entries))
@@ -92,7 +84,6 @@ class Trials:
         self,
         search: str,
         finalists: Iterable[Design],
-        seed: int,
         notes: Iterable[str],
         optimal_over: Scope | None = None,
     ) -> Mapping:
@@ -113,14 +104,15 @@ class Trials:
         )
         final.sort(key=lambda e: e.value or self._value_of(e))
         decision = self._decision
-        reasons = [*auto.why(self._problem, winner, final, self._objective, decision), *notes]
+        problem, objective = self._request.problem, self._request.objective
+        reasons = [*auto.why(problem, winner, final, objective, decision), *notes]
         if not self.measured:
             reasons.append("predictions decided")
         return replace(
             winner.design.mapping,
             search=search,
             contestants=tuple(e.contestant for e in rows[:ROWS]),
-            effort=self._effort(winner, seed, optimal_over),
+            effort=self._effort(winner, optimal_over),
             why=tuple(reasons),
         )
 
@@ -134,12 +126,13 @@ class Trials:
     def _decision(self) -> Decision:
         return "" if self._contest is None else self._contest.decision
 
-    def _effort(self, winner: ContestEntry, seed: int, optimal_over: Scope | None) -> Effort:
-        bound = fractional_bound(self._problem) if self._objective == "throughput" else None
+    def _effort(self, winner: ContestEntry, optimal_over: Scope | None) -> Effort:
+        asked = self._request
+        bound = fractional_bound(asked.problem) if asked.objective == "throughput" else None
         reached = winner.design.reaches(bound)
         return Effort(
-            self._objective,
-            seed,
+            asked.objective,
+            asked.seed,
             evaluations=len(self._entries),
             measured_runs=0 if self._contest is None else self._contest.runs,
             seconds=self.spending.seconds,
@@ -165,9 +158,9 @@ class Trials:
         if design.predicted >= self._least:
             return
         self._least = design.predicted
-        if self._progress is not None:
+        if self._request.progress is not None:
             text = f"{design.predicted / 1e6:8.3f} predicted  {design.name}: {design.configuration}"
-            self._progress(text, evaluations=1 + len(self._entries), value=design.predicted)
+            self._request.progress(text, evaluations=1 + len(self._entries), value=design.predicted)
 
 
 def _key(design: Design) -> Key:
@@ -182,18 +175,8 @@ def only_throughput(search: str, objective: Objective) -> None:
         raise Errors([Diagnostic("F508", message, None, help=help_text)])
 
 
-def as_auto(
-    search: str,
-    problem: Problem,
-    seed: int,
-    budget: Budget,
-    progress: Progress | None,
-    measure: Measure | None,
-    objective: Objective,
-) -> Mapping:
+def as_auto(search: str, request: SearchRequest) -> Mapping:
     """The answer of `auto` under the name of another search, for apps without a network."""
-    answer = auto.search(
-        problem, seed=seed, budget=budget, progress=progress, measure=measure, objective=objective
-    )
+    answer = auto.search(request)
     why = (*answer.why, f"there is no network that may be cut: `{search}` is `auto`")
     return replace(answer, search=search, why=why)

@@ -46,6 +46,7 @@ from flowc.search.throughput.problem import (
     interpreter_load,
     period_ns,
 )
+from flowc.search.throughput.request import SearchRequest
 from flowc.search.throughput.trials import Trials
 
 import joint_throughput
@@ -632,14 +633,14 @@ def test_a_warm_start_takes_fewer_runs() -> None:
     rng = random.Random(0)
     larger = {k: [ms * rng.uniform(1.4, 1.8) for ms in v] for k, v in layers.items()}
     neighbor, given = (problem(x, {"cpu": 1, "gpu": 1}) for x in (layers, larger))
-    start = jedi.search(neighbor).networks[0]
-    cold = jedi.search(given, measure=Fake(given), budget=Budget(600))
-    warm = jedi.search(given, measure=Fake(given), budget=Budget(600), start=start)
+    start = jedi.search(SearchRequest(neighbor)).networks[0]
+    cold = jedi.search(SearchRequest(given, measure=Fake(given), budget=Budget(600)))
+    warm = jedi.search(SearchRequest(given, measure=Fake(given), budget=Budget(600)), start=start)
     assert warm.effort.measured_runs < 0.7 * cold.effort.measured_runs
     assert predicted(given, warm) <= predicted(given, cold) * 1.05
     assert "K = 1" in "\n".join(warm.why) and "K = 1" not in "\n".join(cold.why)
     unknown = NetworkPlan(NET, (StagePlan(("cpu",), "elsewhere"), StagePlan(("gpu",))))
-    assert "K = 1" not in "\n".join(jedi.search(given, start=unknown).why)
+    assert "K = 1" not in "\n".join(jedi.search(SearchRequest(given), start=unknown).why)
 
 
 def test_parameters_are_raised_as_long_as_they_gain_and_reduced_as_long_as_they_do_not() -> None:
@@ -651,7 +652,7 @@ def test_parameters_are_raised_as_long_as_they_gain_and_reduced_as_long_as_they_
         gain = min(plan.stages[0].streams, 3) * 0.1 + min(plan.pre, 2) * 0.05
         return Measurement({"A": 1e6 * (1 - gain)}, busy={"cpu[0]": 0.5, "cpu[1]": 0.5})
 
-    trials = Trials(given, machine, "throughput", Budget(60), None)
+    trials = Trials(SearchRequest(given, measure=machine, budget=Budget(60)))
     bench = Bench(given, NET, [], trials)
     begin = BenchSetting(MappingOption("E", (("cpu[0]",),)), (), (1, 1, 2, 1))
     most = jedi.maximized(bench, begin)
