@@ -17,6 +17,7 @@ import argparse
 import json
 import random
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,12 +142,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="no text after them")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     wrong = []
+    end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for seed in range(options.seed, options.seed + options.texts):
+            if time.monotonic() > end:
+                break
             drawn = draw(seed)
             answer = asked(folder, drawn.text(), EVALUATIONS)
             if answer is None:
