@@ -316,8 +316,8 @@ class TreeBuilder:
     def drop(self, span: Span, what: Token, keep: s.Expr) -> s.Lossy:
         return s.Lossy(self._word(what), keep, span)
 
-    def mailbox(self, span: Span, lossy: s.Lossy, wcet: tuple[str, s.Quantity] | None) -> s.Lossy:
-        return lossy if wcet is None else replace(lossy, wcet=wcet[1], span=span)
+    def mailbox(self, span: Span, lossy: s.Lossy, wcet: s.WcetDecl | None) -> s.Lossy:
+        return lossy if wcet is None else replace(lossy, wcet=wcet, span=span)
 
     def instance(
         self,

@@ -32,6 +32,7 @@ from .channels import Channels
 from .components import Components
 from .context import Context
 from .evaluate import Evaluator, Scope
+from .firing_times import TimesByType, times_by_type
 from .template import Template
 from .wiring import (
     Connections,
@@ -43,6 +44,7 @@ from .wiring import (
     WiredEdge,
     WiredUnit,
     Wiring,
+    link_end,
 )
 
 #: Limits of instances per text, phases per app, and nesting of graphs: more is a mistake in a
@@ -448,17 +450,14 @@ class Flattener:
         )
         port = Port("out", "out", None, (1,), False, span)
         link = Link(name, keep, lossy.what is None, False)
-        live = not link.latest
-        wcet = self._link_wcet(lossy, scope)
-        end = Task(
-            name, "link", (), (port,), (), (), (), False, wcet, None, "", span, live=live, link=link
-        )
+        times = self._link_times(lossy, scope)
+        end = link_end(name, link, port, times, span)
         self._tasks.append(end)
         hidden = s.Word(f" {name}", span)  # no instance is called like that
         units[hidden.text] = [
             WiredUnit(name, span, {}, {"out": PortView(None, span, (name, "out"), "out")})
         ]
-        self.links.append(replace(arrow, task=name, wcet_ns=wcet))
+        self.links.append(replace(arrow, task=name, times=times))
         return HopOfChain(
             s.Endpoint(s.Element(hidden, None, span), (), span), arrow.destination, (), span
         )
@@ -476,12 +475,16 @@ class Flattener:
                 return name
         raise AssertionError("there is always one more number")
 
-    def _link_wcet(self, lossy: s.Lossy, scope: Scope) -> tuple[Fraction, ...]:
-        """The worst-case time of a firing at either end of an arrow between apps, if declared."""
+    def _link_times(self, lossy: s.Lossy, scope: Scope) -> TimesByType:
+        """The worst-case times of a firing at either end of an arrow between apps, if declared."""
         if lossy.wcet is None:
-            return ()
-        wcet = self._evaluate.quantity(lossy.wcet.amount, lossy.wcet.unit, "time", "a wcet", scope)
-        return () if wcet is None else (wcet,)
+            return {}
+        times = times_by_type(lossy.wcet, self._evaluate, self._context, scope)
+        if any(len(amounts) > 1 for amounts in times.values()):
+            message = "an end of an arrow has one time, and no phases"
+            self._context.fault("F106", message, lossy.wcet.span, help="write the longest of them")
+            return {}
+        return times
 
     def _keep(self, lossy: s.Lossy, scope: Scope) -> int | None:
         """How many tokens are kept; faults go to the context."""

@@ -15,7 +15,7 @@ from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .flatten import Flattener
-from .wiring import LossyArrow
+from .wiring import LossyArrow, link_end
 
 
 def joined(
@@ -246,10 +246,7 @@ def _write(
     written = app.tasks[key[0]].port(key[1])
     port = _end_of(written, Port("in", "in", None, (1,), False, arrow.span), kind)
     link = replace(link, writes=True)
-    end = Task(
-        sink, "link", (port,), (), (), (), (), False, arrow.wcet_ns, None, "", arrow.span, link=link
-    )
-    app.tasks[sink] = end
+    app.tasks[sink] = link_end(sink, link, port, arrow.times, arrow.span)
     app.channels.append(
         Channel(f"{key[0]}.{key[1]}->{sink}.in", *key, sink, "in", 0, (), arrow.span)
     )

@@ -205,7 +205,7 @@ class Parser:
         return result
 
     def _parse_one(self, chunk: list[Token]) -> Declaration | Diagnostic:
-        if chunk[0].type == "TASK":
+        if chunk[0].type in ("TASK", "APP"):
             _tell_types(chunk)
         try:
             result: Declaration | Unfit = self._table.read(self._builder.file, chunk)
@@ -369,16 +369,16 @@ _OF_TIMES = frozenset(
 )
 
 
-def _tell_types(task: list[Token]) -> None:
+def _tell_types(chunk: list[Token]) -> None:
     """Tell `wcet 2 ms on big` from items that begin with `on` as well: `on error`, and code for a
     kind of processor."""
     in_wcet = False
-    for at, token in enumerate(task):
+    for at, token in enumerate(chunk):
         if token.type == "WCET":
             in_wcet = True
-        elif token.type == "ON" and in_wcet and at + 1 < len(task):
-            is_code = [t.type for t in task[at + 2 : at + 4]] == ["NAME", "STRING"]
-            if task[at + 1] == "error" or (is_code and task[at + 1] in KINDS):
+        elif token.type == "ON" and in_wcet and at + 1 < len(chunk):
+            is_code = [t.type for t in chunk[at + 2 : at + 4]] == ["NAME", "STRING"]
+            if chunk[at + 1] == "error" or (is_code and chunk[at + 1] in KINDS):
                 in_wcet = False
             else:
                 token.type = "_ON_TYPE"

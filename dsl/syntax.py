@@ -288,7 +288,7 @@ class Lossy:
     what: Word | None
     keep: Expr | None
     span: Span
-    wcet: Quantity | None = None
+    wcet: WcetDecl | None = None
 
 
 @dataclass(frozen=True, slots=True)

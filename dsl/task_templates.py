@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain, pairwise
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Asked, Evaluator
+from .firing_times import TimesByType, times_by_type
 from .kernels import LaunchBuilder
 from .policies import policy_of, restart_of
 from .task_code import FiringText, TaskCode
@@ -346,37 +346,13 @@ class TaskBuilder:
             self._context.fault("F309", message, places[array.name], help="remove it")
 
     # -- times -------------------------------------------------------------------------------------
-    def _times(self, wcet: s.WcetDecl) -> dict[str, tuple[Fraction, ...]]:
-        """Nanoseconds of each phase, or of all, by the type of processors, "" for all others;
-        without those that are faulty."""
-        times: dict[str, tuple[Fraction, ...]] = {}
-        spans: dict[str, Span] = {}
+    def _times(self, wcet: s.WcetDecl) -> TimesByType:
+        """Its declared times; each has as many phases as the rates."""
+        times = times_by_type(wcet, self._evaluate, self._context, self._asked)
         for declared in wcet.times:
             on = "" if declared.on is None else declared.on.text
-            if on in spans:
-                where = f"on `{on}`" if on else "for all processors"
-                message = f"the time {where} is given twice"
-                self._context.repeated("F115", message, declared.span, spans[on])
-            spans[on] = declared.span
-            times[on] = self._amounts(declared)
-            self._check_phases(declared, len(times[on]))
-        return {on: amounts for on, amounts in times.items() if amounts}
-
-    def _amounts(self, declared: s.FiringTimeDecl) -> tuple[Fraction, ...]:
-        """Nanoseconds of each phase, or of all; empty after a fault."""
-        factor = self._evaluate.unit(declared.unit, "time", "a wcet")
-        if isinstance(declared.amount, s.Phases):
-            amounts, good = self._evaluate.phases(declared.amount, self._asked, "a wcet")
-            if not good:
-                return ()
-        else:
-            amount = self._evaluate.number(declared.amount, self._asked, "a wcet", 0)
-            if amount is None:
-                return ()
-            amounts = (amount,)
-        if factor is None:
-            return ()
-        return tuple(amount * factor for amount in amounts)
+            self._check_phases(declared, len(times.get(on, ())))
+        return times
 
     def _check_rate_lists(self) -> None:
         """Rate lists of a task have the same length."""

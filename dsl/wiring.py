@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 
-from ..model.application import Resampling
+from ..model.application import Link, Port, Resampling, Task
 from ..model.diagnostic import Note, closest, did_you_mean, one_of
 from ..model.span import Span
 from ..model.types import TensorType
 from . import syntax as s
 from .context import Context
 from .evaluate import Evaluator, Scope
+from .firing_times import TimesByType
 
 Key = tuple[str, str]  # (full name of a unit, port)
 
@@ -99,7 +100,7 @@ class HopOfChain:
 class LossyArrow:
     """An arrow from another app; `task` is the source that represents it in this one.
 
-    `wcet_ns` is the worst-case time of a firing at each of its ends; empty if not declared.
+    `times` are the worst-case times of a firing at each of its ends, as far as they are declared.
     """
 
     source: s.Endpoint
@@ -107,7 +108,28 @@ class LossyArrow:
     lossy: s.Lossy
     span: Span
     task: str = ""
-    wcet_ns: tuple[Fraction, ...] = ()
+    times: TimesByType = field(default_factory=dict)
+
+
+def link_end(name: str, link: Link, port: Port, times: TimesByType, span: Span) -> Task:
+    """The task at an end of an arrow between apps, with its only port."""
+    return Task(
+        name,
+        "link",
+        (port,) if link.writes else (),
+        () if link.writes else (port,),
+        (),
+        (),
+        (),
+        False,
+        times.get("", ()),
+        None,
+        "",
+        span,
+        live=not (link.writes or link.latest),
+        link=link,
+        wcet_on=tuple((on, amounts) for on, amounts in times.items() if on),
+    )
 
 
 @dataclass(slots=True)

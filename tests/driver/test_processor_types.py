@@ -51,6 +51,36 @@ def responses(found: dict[str, Any]) -> dict[str, float]:
     return {name: group["response_time_ns"] / 1e6 for name, group in found["groups"].items()}
 
 
+def linked(times: str) -> str:
+    """Two apps that an arrow joins; its ends have times."""
+    text = by_type(Fraction(12, 5))
+    reader = "app C { period 60 ms   o: Out   A.w -> latest TIMES -> o }\n"
+    return text + reader.replace("TIMES", times)
+
+
+@pytest.mark.parametrize(
+    ("times", "us", "supposed"),
+    [
+        ("wcet 10 us on big, 24 us on little", 10, {"wakeup"}),
+        ("wcet 24 us on cpu", 24, {"wakeup", "equal"}),
+        ("wcet 24 us", 24, {"wakeup", "equal"}),
+    ],
+)
+def test_ends_of_arrows_have_times_by_type(
+    write: Write, times: str, us: int, supposed: set[str]
+) -> None:
+    found = mapped(write(linked(times)))
+    conditions = [c for g in found["groups"].values() for c in g["conditions"]]
+    assert {c["condition"] for c in conditions} == supposed
+    assert responses(found)["A"] == pytest.approx(23 + us / 1000)
+
+
+def test_an_end_of_an_arrow_has_no_phases(write: Write) -> None:
+    flow = write(linked("wcet [10, 20] us on big, 1 us on little, 2 us on little"))
+    found = flowc.check(flow, platform="board").diagnostics
+    assert {d.code for d in found} == {"F115", "F106"}
+
+
 @pytest.mark.parametrize("search", ["auto", "exact", "heuristic-ga"])
 def test_each_task_is_where_its_time_there_fits(write: Write, search: str) -> None:
     found = mapped(write(by_type(Fraction(12, 5))), "--search", search)

@@ -105,6 +105,8 @@ def test_the_challenge_of_waters_is_proved_in_slices(tmp_path: Path) -> None:
     assert len(found) == 10 and all(group["schedulable"] for group in found.values())
     assert found["Sfm"]["response_time_ns"] == 24_604_355
     assert found["Det"]["response_time_ns"] < 200_000_000
+    supposed = {c["condition"] for group in found.values() for c in group["conditions"]}
+    assert supposed == {"slices", "wakeup"}
     whole = (tmp_path / text.name).read_text()
     for scheduler in ("fifo", "priority"):
         (tmp_path / "other.flow").write_text(
