@@ -141,7 +141,7 @@ CASES: dict[tuple[str, Execution], str] = {
     ("`batch up to` for requests", "native"): REQUESTS.replace("Inc", "CInc"),
     ("`batch up to` for requests", "unit"): REQUESTS,
     ("`batch up to` for requests", "robot"): REQUESTS,
-    ("`latest`, `drop oldest`", "unit"): CHAIN + READER.replace("HOW", "latest"),
+    ("`latest`, `drop oldest`", "unit"): (CHAIN + READER.replace("HOW", "latest")),
     ("`latest`, `drop oldest`", "parts"): CHAIN
     + READER.replace("HOW", "latest")
     + "mapping on rig { A.c -> b.core[0]   A.i -> b.core[0]   A.k -> b.core[0]   R.i -> a.core   R.from_A_i -> a.core }\n",
@@ -166,11 +166,11 @@ CASES: dict[tuple[str, Execution], str] = {
         "native",
     ): "app A { in x: float32[1, 1, 8, 4]   out y: float32[1, 1, 8, 4]   n: Rows   x -> n -> y }\n"
     'mapping on duo { A.n -> core[0] bands 2 until "y" }\n',
-    ("own operators", "native"): NET_IN_C.replace("Net", "Spiral"),
+    ("own operators", "native"): (NET_IN_C.replace("Net", "Spiral")),
     ("own operators", "networks in C"): NET.replace("Net", "Spiral"),
     ("`engine`", "networks in C"): NET + "mapping on duo { A.n -> core[0] engine openvino }\n",
     ("networks on accelerators", "networks in C"): NET + "mapping on duo { A.n -> g }\n",
-    ("`precision`", "networks in C"): NET.replace("Net", "Half"),
+    ("`precision`", "networks in C"): (NET.replace("Net", "Half")),
     ("`precision`", "program"): NET.replace("Net", "Half"),
     (
         "a batch that is not full",

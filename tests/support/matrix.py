@@ -202,17 +202,20 @@ FEATURES = (
     ),
     Feature(
         name="lists", title="`rate up to`", inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
-        wanted=lambda n: [k % 5 * (k + 1) for k in n], uses=("Python", "`rate up to`"),
+        wanted=lambda n: [k % 5 * (k + 1) for k in n],
+        uses=("Python", "`rate up to`"),
     ),
     Feature(
         name="several_lists", title="`rate up to`, on several processors and in processes",
         inside="o: Some   i: Inc   l: All   {x} -> o -> i -> l -> {y}",
-        wanted=lambda n: [k % 5 * (k + 1) for k in n], uses=("Python", "`rate up to`"),
+        wanted=lambda n: [k % 5 * (k + 1) for k in n],
+        uses=("Python", "`rate up to`"),
         pins="A.o -> {1} process   A.i -> {0}, {1}   A.l -> {1} process",
     ),
     Feature(
         name="sizes", title="types with `up to`", inside="g: Grow   f: Fill   {x} -> g -> f -> {y}",
-        wanted=lambda n: [k * (k % 8 + 1) for k in n], uses=("Python", "types with `up to`"),
+        wanted=lambda n: [k * (k % 8 + 1) for k in n],
+        uses=("Python", "types with `up to`"),
         pins="A.g -> {1} process   A.f -> {0}, {1}",
     ),
     Feature(
@@ -234,7 +237,8 @@ FEATURES = (
     ),
     Feature(
         name="skip", title="`on error skip`", inside="t: Third   {x} -> t -> {y}",
-        wanted=lambda n: [k for k in n if k % 3], uses=("`on error`",),
+        wanted=lambda n: [k for k in n if k % 3],
+        uses=("`on error`",),
     ),
     Feature(
         name="restart", title="`on error restart`", inside="a: Anew   {x} -> a -> {y}", wanted=_anew,
@@ -247,7 +251,8 @@ FEATURES = (
     ),
     Feature(
         name="newest", title="`live` sources that drop", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
-        source="Live", dropping="drop oldest 2", loses=True, uses=("`live`",),
+        source="Live", dropping="drop oldest 2", loses=True,
+        uses=("`live`",),
     ),
     Feature(
         name="ends", title="open ends", inside="i: Inc   {x} -> i -> {y}", wanted=_one_more,
@@ -264,7 +269,8 @@ FEATURES = (
     Feature(
         name="latest", title="`latest` between apps", inside="s: Sum   {x} -> s -> {y}",
         wanted=lambda n: _one_more([0, *_sums(n)]), reader="period 1 ms   " + READER.replace("HOW", "latest"),
-        loses=True, uses=("`latest`, `drop oldest`",), comes={"one": "F219", "parts": ""},
+        loses=True,
+        uses=("`latest`, `drop oldest`",), comes={"one": "F219", "parts": ""},
     ),
     Feature(
         name="drop", title="`drop oldest` between apps", inside="s: Sum   {x} -> s -> {y}",
