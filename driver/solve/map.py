@@ -552,8 +552,9 @@ def _search(valid: Valid, request: MapRequest, kind: Kind) -> str:
     objectives = request.objectives(kind)
     least_energy = isinstance(valid, ValidScenario) and valid.scenario.least_energy
     if least_energy:
-        if objectives and objectives[0] != "energy":
-            message = f"the scenario says `minimise energy`, the objective is `{objectives[0]}`"
+        others = [word for word in objectives if word not in ("energy", "memory")]
+        if others:
+            message = f"the scenario says `minimise energy`, the objective is `{others[0]}`"
             raise Errors([Diagnostic("F508", message, None, help="leave one of them out")])
         objectives = objectives or ("energy",)
     search = search_named(request.search, kind)

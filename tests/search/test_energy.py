@@ -411,7 +411,8 @@ def test_minimise_energy_is_no_other_objective(write: Write) -> None:
     path = write(text, t_py=CODE)
     with pytest.raises(Errors, match=r"says `minimise energy`, the objective is `cores`"):
         flowc.map(path, platform="b", measure=False, objective="cores")
-    assert not flowc.map(path, platform="b", measure=False, objective="energy").late
+    for objective in ("energy", "memory"):
+        assert not flowc.map(path, platform="b", measure=False, objective=objective).late
 
 
 # -- fronts ----------------------------------------------------------------------------------------
