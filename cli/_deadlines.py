@@ -375,6 +375,7 @@ def _power_as_data(power: LeastPower | None, front: Sequence[FrontPoint]) -> dic
                 "max_utilization": point.utilization,
                 "tightest": point.tightest,
                 "cpus": point.cpus,
+                "bytes": point.bytes,
                 "pins": point.pins,
             }
             for point in front

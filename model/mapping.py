@@ -369,7 +369,7 @@ class FrontPoint:
     that an app or path needs in the worst case.
 
     `pins` is the text that selects it. If energy was the objective:
-    `watts` at its best clock rates, and the number of `cpus`.
+    `watts` at its best clock rates, the number of `cpus`, and the `bytes` that networks take.
     """
 
     utilization: float
@@ -377,6 +377,7 @@ class FrontPoint:
     pins: str
     watts: _Real | None = None
     cpus: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

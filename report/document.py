@@ -263,8 +263,9 @@ class SearchRow:
 
     `history` has (seconds, evaluations, best value so far, bound) whenever one of the last two
     improved. `decided` says how the race at its end has ended, empty without one. `front` has, with
-    deadlines, (maximum utilization, share of its deadline that the tightest needs, pins, watts or
-    None) of the Pareto-optimal answers. `used` are the pins of the mapping in use. `over` says
+    deadlines, (maximum utilization, share of its deadline that the tightest needs, pins, watts,
+    CPUs, bytes of networks) of the Pareto-optimal answers; the last three are None where power was
+    not the objective. `used` are the pins of the mapping in use. `over` says
     among which mappings the answer is optimal. `priorities` is the order of apps, empty where it
     decides nothing.
     """
@@ -282,7 +283,7 @@ class SearchRow:
     decided: str
     contestants: tuple[ContestantRow, ...]
     history: tuple[tuple[float, int, float | None, float | None], ...]
-    front: tuple[tuple[float, float, str, float | None], ...]
+    front: tuple[tuple[float, float, str, float | None, int | None, int | None], ...]
     why: tuple[str, ...]
     priorities: str = ""
 

@@ -467,7 +467,9 @@ class DocumentRows:
                 for c in mapping.contestants
             ),
             history=tuple((p.seconds, p.evaluations, p.value, p.bound) for p in effort.history),
-            front=tuple((p.utilization, p.tightest, p.pins, p.watts) for p in effort.front),
+            front=tuple(
+                (p.utilization, p.tightest, p.pins, p.watts, p.cpus, p.bytes) for p in effort.front
+            ),
             why=mapping.why,
             priorities="" if mapping.priorities is None else mapping.priorities.in_words,
         )

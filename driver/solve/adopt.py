@@ -13,7 +13,7 @@ from pathlib import Path
 from ...analysis.timing.system import Refused
 from ...dsl.load import read_pins
 from ...model.diagnostic import Diagnostic, Errors
-from ...model.mapping import Mapping, Pin, Supposed, as_placement, as_plan
+from ...model.mapping import Mapping, Pin, Supposed
 from ...model.times import times_of
 from ...search.deadline.answer import assignment_of
 from ...search.deadline.orders import MANY_ORDERS
@@ -24,6 +24,7 @@ from ..text import store
 from ..text.check import Valid, prepare
 from .deadline_problem import joint_problem, settled
 from .deadlines import judged, wants_joint
+from .fronts import with_places
 from .known_times import KnownTimes
 from .mixed import is_mixed, judged_mixed
 from .request import MapRequest, WhatIf, supposed
@@ -45,11 +46,8 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
         help_text = "`flowc map` has stored another one since: load the page again"
         raise Errors([Diagnostic("F648", message, None, help=help_text)])
     wanted = read_pins(pins, whole.loaded)
-    cut = [pin for pin in wanted if _is_divided(pin)]
     chosen = replace(
-        before,
-        placements=tuple(as_placement(pin) for pin in wanted if pin not in cut),
-        networks=tuple(as_plan(pin) for pin in cut),
+        with_places(before, wanted),
         predicted_period_ns=(),
         groups=(),
         utilization=(),
@@ -67,11 +65,6 @@ def choose(path: str | Path, pins: str, *, platform: str = "host") -> Mapping:
         chosen = _with_bounds(valid, wanted, chosen)
     store.save_mapping(whole, chosen)
     return chosen
-
-
-def _is_divided(pin: Pin) -> bool:
-    """Does a pin say more than a place: stages, threads around a network, or a moving cut?"""
-    return len(pin.stages) > 1 or pin.pre > 1 or pin.post > 1 or pin.adapt
 
 
 def _stored(valid: Valid) -> Mapping:

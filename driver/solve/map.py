@@ -48,6 +48,7 @@ from .contest import Runs
 from .deadline_problem import settled
 from .deadlines import Joint, map_jointly, wants_joint
 from .engines import on_engines
+from .fronts import with_memory
 from .known_times import KnownTimes, known_times, require_some_time
 from .lists import CountedList, counted_lists
 from .long_firings import long_firings
@@ -272,7 +273,8 @@ def _map_with_deadlines(
     fits = bool(joint.mapping.groups) and verdict is not None and not verdict.beyond_board
     long = long_firings(valid, known.times, joint)
     said = (*joint.diagnostics, *long, *request.search_workers.told)
-    return Answer(joint.mapping, valid, said, joint, fits)
+    mapping = with_memory(valid, known.profile, joint.mapping)
+    return Answer(mapping, valid, said, replace(joint, mapping=mapping), fits)
 
 
 def _map_states(
@@ -288,11 +290,12 @@ def _map_states(
     for joint in states.joints.values():
         said += joint.diagnostics
     said += [*states.diagnostics, *request.search_workers.told]
+    mapping = with_memory(states.valid, known.profile, states.mapping)
     return Answer(
-        states.mapping,
+        mapping,
         states.valid,
         tuple(said),
-        states,
+        replace(states, mapping=mapping),
         bool(states.mapping.placements) and states.fits,
     )
 

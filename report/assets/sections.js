@@ -268,11 +268,16 @@ function searchFront() {
   const busiest = (k) => ["the busiest processor works ", h("b", { "data-v": xs[k] }, share(xs[k])), " of its time"];
   const tightest = (k) => ["the tightest deadline is used up to ", h("b", { "data-v": points[k][1] }, share(points[k][1])), " in the worst case"];
   const taken = (k) => (power ? ["It takes ", h("b", { "data-v": ys[k] }, watts(ys[k])), " in the mean at its best clock rates. At the highest ones, "] : "Then ");
+  const also = (k) => {
+    const [, , , , cpus, bytes] = points[k];
+    const memory = bytes === null ? "" : `, networks take ${bytes.toLocaleString("en")} bytes`;
+    return cpus === null ? "" : ` It uses ${cpus} CPU${cpus === 1 ? "" : "s"}${memory}.`;
+  };
   return h("figure", { class: "plot", "data-front": power ? "power" : "search" }, h("h3", {}, power ? "Places that were compared" : "Assignments of the search that keep all deadlines"), scatter({
     points: points.map((point, k) => ({ x: xs[k], y: ys[k], label: `busiest processor ${share(xs[k])}, ${power ? watts(ys[k]) : `tightest deadline ${share(ys[k])} used`}` })),
     x: room(xs), y: room(ys), xText: share, yText, xName: "time of the busiest processor", yName: power ? "mean power" : "share of the tightest deadline", steps: true,
     label: `Undominated assignments: utilization against ${power ? "power" : "response time"}`,
-    chosen: (k) => detail.replaceChildren(h("p", {}, taken(k), busiest(k), "; ", tightest(k), "."), ...pins(points[k][2])),
+    chosen: (k) => detail.replaceChildren(h("p", {}, taken(k), busiest(k), "; ", tightest(k), ".", also(k)), ...pins(points[k][2])),
   }), detail);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import flowc
+import numpy as np
 import pytest
 from flowc.driver.solve.map import Answer
 from flowc.machines.search_workers import ALONE
@@ -41,7 +43,7 @@ from flowc.search.deadline.verdict import verdict
 from flowc.search.deadline.work import domains, stage_work
 
 import least_power
-from builds import Write
+from builds import Write, store_profile
 from models import N, save, weights
 
 MS, NEAR = 10**6, Fraction(1, 10**5)
@@ -427,6 +429,48 @@ def test_less_power_costs_balance_and_each_point_is_what_its_pins_are(write: Wri
         assert pinned is not None and pinned.outcome.power is not None
         assert float(pinned.outcome.power.watts) == pytest.approx(point.watts)
         assert float(pinned.outcome.maximum) == pytest.approx(point.utilization)
+
+
+NET = """
+network Net from "net.onnx" {
+    in x: float32[1, 4]
+    out y: float32[1, 4]
+}
+app B {
+    period 100 ms
+    s: S
+    n: Net
+    k: K
+    s -> n -> k
+}
+"""
+TWO_STATES = """
+scenario C {
+    minimise energy
+    initial state on { run A run B }
+    state off { run B }
+    on -> off after 1 s
+}
+"""
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_each_point_says_what_networks_take(write: Write, tmp_path: Path, states: bool) -> None:
+    """It is what a program with the pins of the point plans."""
+    nodes = [N("MatMul", ["x", "w"], ["y"])]
+    save(tmp_path / "net.onnx", nodes, {"x": [1, 4]}, {"w": np.eye(4, dtype=np.float32)}, "y")
+    text = TEXT.replace("float32 ", "float32[1, 4] ") + NET
+    if states:
+        text += TWO_STATES
+    path = write(text, t_py=CODE)
+    store_profile(path, {"B.n": 10 * MS}, platform="b")
+    words = {"platform": "b", "measure": False, "budget": 10}
+    front = flowc.map(path, **words, objective="" if states else "energy").mapping.effort.front
+    assert len(front) > 1 and all(point.bytes for point in front)
+    path.write_text(text + front[0].pins)
+    built = flowc.build(path, tmp_path / "out", platform="b", measure=False)
+    planned = json.loads((built.directory / "deployment.json").read_text())["planned"]
+    assert sum(planned.values()) == front[0].bytes
 
 
 # -- what bounds may not count ---------------------------------------------------------------------
